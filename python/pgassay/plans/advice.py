@@ -11,6 +11,7 @@ from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import Order, label, rows_words, size_kb
 from pgassay.plans.plan_cost import (
     evaluations,
+    is_not_in,
     limit_above,
     offset_rows,
     order_wanted,
@@ -172,11 +173,9 @@ def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         read = (node.rows if plan.executed else node.rows_estimated) or 0.0
         if max(sorted_rows, read * (node.loops or 1.0)) < _ROWS_MIN:
             continue
-        condition = node.conditions.get("Filter")
-        filtered = scan_conditions.keys_of(condition, node.alias, order=keys) if condition else None
-        if filtered is not None and not filtered.method:
-            names = {key.partition(" ")[0] for key in filtered.columns}
-            keys = (*filtered.columns, *(key for key in keys if key.partition(" ")[0] not in names))
+        equal = scan_conditions.equal_keys(node.conditions.get("Filter", ""), node.alias)
+        # A column that is only bounded, in front, would leave the rows in its own order.
+        keys = (*equal, *(key for key in keys if key.partition(" ")[0] not in equal))
         yield PlanAdvice(
             kind="index",
             node=above.id,
@@ -239,7 +238,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     outer = plan.nodes[node.parent]
     condition = " ".join(outer.conditions.values())
     about = f"{label(outer)} runs {node.subplan} again for each row, about {times:,.0f} times"
-    if scan_conditions.is_not_in(condition, node.subplan):
+    if is_not_in(outer, node):
         yield PlanAdvice(
             kind="rewrite",
             node=outer.id,
@@ -332,7 +331,7 @@ def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     wanted = 0.0
     for node in plan.nodes:
         if node.disk and _matters(plan, node):
-            file_kb = max(node.sort_kb or 0, node.disk_kb or 0)
+            file_kb = _largest_file_kb(node)
             batched = (node.memory_kb or 0) * (node.batches or 1) if node.batches else 0
             wanted = max(wanted, file_kb * _MEMORY_OF_FILE, batched)
         if node.heap_blocks_lossy and _matters(plan, node):
@@ -347,6 +346,14 @@ def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         "sort and hash of every session may take as much, so set it for this statement only.",
         sql=f"SET work_mem = '{shown}';",
     )
+
+
+def _largest_file_kb(node: PlanNode) -> int:
+    """The temporary files of one process: each of a parallel sort has work_mem of its own."""
+    sizes = [[getattr(worker, name) or 0 for worker in node.workers] for name in ("sort_kb", "disk_kb")]
+    wholes = [node.sort_kb or 0, node.disk_kb or 0]
+    # A node's figure is that of all its processes: what the workers do not have is the leader's.
+    return max(max(0, whole - sum(of), *of) for whole, of in zip(wholes, sizes, strict=True))
 
 
 def _settings(plan: ExplainedPlan) -> Iterator[PlanAdvice]:

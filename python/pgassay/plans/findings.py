@@ -16,23 +16,34 @@ _LOOPS_MIN = 10_000.0
 _UNEVEN_MIN = 3.0
 _UNATTRIBUTED_MIN = 0.1
 _MANY = 12
+# They count no rows, and EXPLAIN prints 0 for them (src/backend/executor/nodeBitmapAnd.c, nodeBitmapOr.c).
+_UNCOUNTED = ("BitmapAnd", "BitmapOr")
 
 
 def misestimates(plan: ExplainedPlan) -> dict[int, float]:
     """How many times too many or too few rows were estimated of each node of which it was tenfold or more.
 
     A node that something above stopped early (a LIMIT, a merge join whose other side ended) tells nothing of
-    its estimate when fewer rows came.
+    its estimate when fewer rows came. And the inner side of a merge join goes back for each outer row of the
+    same key, which EXPLAIN counts as further rows (src/backend/executor/nodeMergejoin.c).
     """
-    stopped = stopped_early(plan.nodes)
+    stopped, again = stopped_early(plan.nodes), gone_back(plan.nodes)
     found: dict[int, float] = {}
     for node in plan.nodes:
         ratio = _misestimate(node)
-        if ratio is not None and not (
-            node.id in stopped and (node.rows or 0.0) < (node.rows_estimated or 0.0)
-        ):
+        is_fewer = (node.rows or 0.0) < (node.rows_estimated or 0.0)
+        if ratio is not None and node.id not in (stopped if is_fewer else again):
             found[node.id] = ratio
     return found
+
+
+def gone_back(nodes: Sequence[PlanNode]) -> set[int]:
+    """The inner sides of merge joins."""
+    below: dict[int, list[int]] = {}
+    for node in nodes:
+        if node.parent is not None and node.subplan is None and nodes[node.parent].type == "Merge Join":
+            below.setdefault(node.parent, []).append(node.id)
+    return {sides[1] for sides in below.values() if len(sides) > 1}
 
 
 def _misestimate(node: PlanNode) -> float | None:
@@ -40,9 +51,9 @@ def _misestimate(node: PlanNode) -> float | None:
 
     Both are for one loop (of a process, where there are several), of which the mean is rounded to a whole
     number until version 18: what that may explain is none. An estimate is never below one row, and a node
-    that was not run tells nothing of its estimate.
+    that was not run, or counts no rows, tells nothing of its estimate.
     """
-    if node.rows is None or node.rows_estimated is None or not node.loops:
+    if node.rows is None or node.rows_estimated is None or not node.loops or node.type in _UNCOUNTED:
         return None
     rounded = 0.5 if node.loops > 1 and node.rows.is_integer() else 0.0
     estimated = max(node.rows_estimated, 1.0)
@@ -148,16 +159,40 @@ def _misestimates(plan: ExplainedPlan) -> Iterator[PlanFinding]:
 
 
 def stopped_early(nodes: Sequence[PlanNode]) -> set[int]:
-    """The nodes that something above may have stopped early: a LIMIT, a join that needs one match."""
+    """The nodes that something above may have stopped early: a LIMIT, a join that needs one match, EXISTS.
+
+    An InitPlan may be that of an EXISTS, which takes one row (ExecSetParamPlan in nodeSubplan.c).
+    """
     found: set[int] = set()
+    unread = _unread(nodes)
     for node in nodes:
         if node.parent is None:
             continue
         parent = nodes[node.parent]
         stops = parent.type in ("Limit", "Merge Join") or parent.join_type in ("Semi", "Anti")
-        passes = node.parent in found and parent.type not in ("Sort", "Hash", "Aggregate")
-        if stops or passes or (node.subplan is not None and node.subplan.startswith("SubPlan")):
+        passes = node.parent in found and not _takes_all(parent)
+        asks = node.subplan is not None and node.subplan.startswith(("SubPlan", "InitPlan"))
+        if stops or passes or asks or node.id in unread:
             found.add(node.id)
+    return found
+
+
+def _takes_all(node: PlanNode) -> bool:
+    """Whether a node reads all below it before its first row; groups of sorted rows come one by one."""
+    return node.type in ("Sort", "Hash") or (node.type == "Aggregate" and "GroupAggregate" not in node.name)
+
+
+def _unread(nodes: Sequence[PlanNode]) -> set[int]:
+    """The outer sides of hash joins whose hash table was empty: their first row may be all that was read."""
+    outer: dict[int, int] = {}
+    found: set[int] = set()
+    for node in nodes:
+        if node.parent is None or node.subplan is not None or nodes[node.parent].type != "Hash Join":
+            continue
+        first = outer.setdefault(node.parent, node.id)
+        keeps_outer = nodes[node.parent].join_type in ("Left", "Full", "Anti")
+        if node.type == "Hash" and not node.rows and not keeps_outer:
+            found.add(first)
     return found
 
 

@@ -329,9 +329,12 @@ def _scans_of(tree: _Tree, node: Draft, name: str) -> list[tuple[int, float]]:
     scans = [
         scan
         for scan in _inside(tree, parent, tree.scans.get(name, ()))
-        if _scope_of(tree, scan, node.subplan or "") == parent and tree.shares.total[scan] > 0
+        if _scope_of(tree, scan, node.subplan or "") == parent
     ]
     time_ms = tree.shares.total[node.id]
+    # Without timing, blocks alone are shared.
+    of = tree.shares.total if time_ms else [each.number("loops") for each in tree.nodes]
+    scans = [scan for scan in scans if of[scan] > 0]
     if not scans:
         return []
     room = [max(0.0, tree.free[scan]) for scan in scans]

@@ -15,6 +15,12 @@ _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
 _TIMES_MIN = 100.0
 _GATHERS = ("Gather", "Gather Merge")
+# What keeps its rows, so that a NOT IN goes through them again for each row (ExecMaterializesOutput of
+# src/backend/executor/execAmi.c; the planner puts a Materialize upon anything else).
+_KEEP_ROWS = (
+    *("Materialize", "Function Scan", "Table Function Scan", "CTE Scan", "Named Tuplestore Scan"),
+    *("WorkTable Scan", "Sort"),
+)
 # Rows that a scan reads for a cost of 1, about: a page of 60 rows costs 1 + 60 × (0.01 + 0.0025).
 _ROWS_OF_COST = 30.0
 
@@ -114,6 +120,16 @@ def evaluations(plan: ExplainedPlan, node: PlanNode) -> float | None:
     times = 2 * cost / each if "ANY" in " ".join(outer.conditions.values()) else cost / each
     is_share = cost >= COST_MIN and cost >= 0.2 * plan.cost_total
     return times if is_share and times >= _TIMES_MIN else None
+
+
+def is_not_in(outer: PlanNode, top: PlanNode) -> bool:
+    """Whether a SubPlan's top node is that of a NOT IN that was not hashed.
+
+    Until 16 a NOT EXISTS is printed alike, `NOT (SubPlan 1)`; it asks for other rows each time, and so does
+    a NOT IN that names a column from outside: neither keeps its rows.
+    """
+    text = " ".join(outer.conditions.values())
+    return top.type in _KEEP_ROWS and scan_conditions.is_not_in(text, top.subplan)
 
 
 def offset_rows(plan: ExplainedPlan, node: PlanNode) -> float | None:

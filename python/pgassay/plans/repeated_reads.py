@@ -3,11 +3,12 @@
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import rows_words
-from pgassay.plans.plan_cost import table_within
+from pgassay.plans.plan_cost import is_not_in, table_within
 
 # So often in a statement is again and again.
 _LOOPS_MIN = 100.0
-_KEEPS = ("Materialize", "Memoize")
+# Its stored rows are gone through again; what Memoize remembers is found at once.
+_KEEPS = ("Materialize",)
 
 
 def repeated_read(plan: ExplainedPlan, node: PlanNode) -> str:
@@ -39,19 +40,35 @@ def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str
 
 
 def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
-    if scan_conditions.is_not_in(" ".join(outer.conditions.values()), top.subplan):
+    if is_not_in(outer, top):
         return "NOT IN over more rows than work_mem holds"
     return "a subquery that runs for each row"
 
 
 def _of_join(plan: ExplainedPlan, join: PlanNode, node: PlanNode) -> str:
-    """The join's condition, and that no index is used for it."""
+    """The join's condition, and that no index is used for it. That of a LATERAL is the scan's own filter."""
     condition = join.conditions.get("Join Filter", "")
     table = table_within(plan, node)
-    column = table and scan_conditions.joined_column(condition, table.alias or table.relation)
-    if table is not None and column:
-        return f"no index on {table.relation}.{column} is used"
-    return f"joined by {condition.strip('()')}" if condition else "joined without a condition"
+    if table is not None:
+        for text in (condition, table.conditions.get("Filter", "")):
+            column = scan_conditions.joined_column(text, table.alias or table.relation)
+            if column:
+                return f"no index on {table.relation}.{column} is used"
+    if condition:
+        return f"joined by {condition.strip('()')}"
+    return "" if _asks_for_the_other(plan, join) else "joined without a condition"
+
+
+def _asks_for_the_other(plan: ExplainedPlan, join: PlanNode) -> bool:
+    """Whether a condition below a nested loop's inner side names a table of its outer side."""
+    outer, inner = [each.id for each in plan.nodes if each.parent == join.id and each.subplan is None][:2]
+    sides = {outer: outer, inner: inner}
+    for each in plan.nodes:
+        if each.parent in sides:
+            sides[each.id] = sides[each.parent]
+    names = {each.alias or each.relation for each in plan.nodes if sides.get(each.id) == outer}
+    texts = [" ".join(each.conditions.values()) for each in plan.nodes if sides.get(each.id) == inner]
+    return any(name and f"{name}." in text for name in names for text in texts)
 
 
 def _table(plan: ExplainedPlan, node: PlanNode) -> str:

@@ -71,9 +71,8 @@ def keys_of(
     of the table's columns, as far as they are known. order: the keys in whose order a LIMIT wants the first
     rows, which follow those of equality.
     """
-    parts = [part for text in parts_of(condition) if (part := _part(text, alias, types)) is not None]
-    # Most columns have many NULLs where one is looked for: the value in front of them tells more.
-    equal = [part.left for sign in ("=", "IS NULL") for part in parts if part.operator == sign]
+    parts = _parts(condition, alias, types)
+    equal = _equal(parts)
     last = [part.left for part in parts if part.operator in (">", "<", ">=", "<=")][:1]
     if equal and order:
         last = [key for key in order if key.partition(" ")[0] not in equal]
@@ -88,6 +87,22 @@ def keys_of(
         if part.operator in ("@>", "&&", "@@"):
             return Keys((part.left,), "gin")
     return None
+
+
+def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
+    """What an index begins with where the rows that a scan wants are to come in its other keys' order."""
+    parts = _parts(condition, alias, NO_TYPES)
+    # The rows of several values are in order for each value, and not for all together.
+    return tuple(dict.fromkeys(_equal([part for part in parts if not part.right.startswith("ANY (")])))
+
+
+def _parts(condition: str, alias: str | None, types: Types) -> list[ConditionPart]:
+    return [part for text in parts_of(condition) if (part := _part(text, alias, types)) is not None]
+
+
+def _equal(parts: Sequence[ConditionPart]) -> list[str]:
+    # Most columns have many NULLs where one is looked for: the value in front of them tells more.
+    return [part.left for sign in ("=", "IS NULL") for part in parts if part.operator == sign]
 
 
 def keys_of_sides(condition: str, alias: str | None, types: Types = NO_TYPES) -> tuple[Keys, ...]:

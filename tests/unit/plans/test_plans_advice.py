@@ -55,6 +55,26 @@ def test_a_plan_that_was_not_executed_is_judged() -> None:
         assert plan.advice[-1].sql == "pgassay tune --dataset dump:FILE --workload sql:FILE"
 
 
+@pytest.mark.parametrize(
+    "filter_", ["(c.is_open OR (NOT (SubPlan 1)))", "(NOT (ANY (c.id = (SubPlan 1).col1)))"]
+)
+def test_a_subquery_that_asks_for_other_rows_each_time_is_no_not_in_that_is_too_large(filter_: str) -> None:
+    """A NOT EXISTS of 16 and older, and a NOT IN that names a column from outside."""
+    asked = plan_of(
+        "Seq Scan on customers c  (cost=0.00..767000.00 rows=25000 width=8) "
+        "(actual time=0.010..900.000 rows=25000 loops=1)",
+        f"  Filter: {filter_}",
+        "  SubPlan 1",
+        "    ->  Index Scan using orders_customer on orders o  (cost=0.42..8.44 rows=1 width=4) "
+        "(actual time=0.030..0.030 rows=0 loops=25000)",
+        "          Index Cond: (customer_id = c.id)",
+        "Execution Time: 900.0 ms",
+    )
+    rewrites = [each.sentence for each in asked.advice if each.kind == "rewrite"]
+    assert rewrites and not any("NOT IN" in each for each in rewrites)
+    assert "NOT IN" not in repeated_read(asked, asked.nodes[1])
+
+
 def test_a_subplan_that_is_hashed_and_a_page_that_comes_first_are_left_alone() -> None:
     hashed = plan_of(
         "Seq Scan on c  (cost=2000.00..22000.00 rows=900000 width=8)",
@@ -273,6 +293,26 @@ def test_an_index_has_what_is_equal_first_and_then_the_order_that_a_limit_wants(
         "                    Filter: (kind = 'alarm'::text)",
     )
     assert advised(few)["index"] == "CREATE INDEX CONCURRENTLY ON events (kind, at DESC);"
+
+
+def test_each_process_of_a_parallel_sort_has_its_own_work_mem() -> None:
+    sorted_ = plan_of(
+        "Gather Merge  (cost=0.00..9000.00 rows=10 width=4) (actual time=900.010..990.000 rows=10 loops=1)",
+        "  Workers Planned: 2",
+        "  Workers Launched: 2",
+        "  ->  Sort  (cost=0.00..9000.00 rows=10 width=4) (actual time=800.000..900.000 rows=10 loops=3)",
+        "        Sort Key: f.amount",
+        "        Sort Method: external merge  Disk: 20000kB",
+        "        Worker 0:  Sort Method: external merge  Disk: 20000kB",
+        "        Worker 1:  Sort Method: external merge  Disk: 18000kB",
+        "        ->  Parallel Seq Scan on fines f  (cost=0.00..90.00 rows=10 width=4) "
+        "(actual time=0.001..1.700 rows=10 loops=3)",
+        "Execution Time: 990.0 ms",
+    )
+    (setting,) = [each for each in sorted_.advice if each.kind == "setting"]
+    # 2.5 times 20,000 kB, and not of all 58,000.
+    assert setting.sql == "SET work_mem = '64MB';"
+    assert "about 48.8 MB of work_mem" in setting.sentence
 
 
 def test_analyze_is_not_advised_for_an_expression() -> None:

@@ -28,21 +28,59 @@ def plan(top: dict[str, Any]) -> ExplainedPlan:
     return read_plans(json.dumps([{"Plan": top, "Execution Time": 100.0}]), "the test")[0]
 
 
+def empty_hash(join_type: str) -> ExplainedPlan:
+    inner = node("Hash", 1, 0, scan(1, 0))
+    return plan(node("Hash Join", 1, 0, scan(200_000, 1), inner, **{"Join Type": join_type}))
+
+
+EXISTS = {"Subplan Name": "InitPlan 1", "Parent Relationship": "InitPlan"}
 STOPPED = (
     plan(node("Limit", 10, 10, scan(200_000, 10))),
     plan(
         node("Merge Join", 50, 50, scan(200_000, 1_500), node("Index Scan", 50, 50), **{"Join Type": "Inner"})
     ),
+    # The groups come in the order of an index.
+    plan(node("Limit", 10, 10, node("Aggregate", 10, 10, scan(200_000, 900), Strategy="Sorted"))),
+    plan(node("Result", 1, 1, scan(200_000, 1) | EXISTS)),
+    empty_hash("Inner"),
 )
+IDS = ("limit", "merge join", "sorted groups", "exists", "empty hash table")
 
 
-@pytest.mark.parametrize("early", STOPPED, ids=("limit", "merge join"))
+@pytest.mark.parametrize("early", STOPPED, ids=IDS)
 def test_an_estimate_of_what_was_stopped_early_is_not_called_wrong(early: ExplainedPlan) -> None:
     assert misestimates(early) == {}
     assert not [each for each in early.findings if each.kind == "misestimate"]
     assert not [line for line in tree_lines(early) if "rows estimated" in line.text]
     right = plan(node("Limit", 10, 10, scan(2_000, 2_000)))
     assert not [each for each in beside(early, right).sentences if "times off" in each]
+
+
+def test_bitmaps_put_together_count_no_rows() -> None:
+    sides = [node("Bitmap Index Scan", 50_000, 50_000, **{"Index Name": name}) for name in ("a", "b")]
+    heap = {"Relation Name": "orders", "Alias": "orders"}
+    for kind in ("BitmapAnd", "BitmapOr"):
+        read = plan(node("Bitmap Heap Scan", 5_000, 5_000, node(kind, 5_000, 0, *sides), **heap))
+        assert misestimates(read) == {}, kind
+        assert not [each for each in read.findings if each.kind == "misestimate"]
+
+
+def test_rows_that_a_merge_join_went_back_for_are_no_wrong_estimate() -> None:
+    def joined(inner: dict[str, Any]) -> ExplainedPlan:
+        return plan(node("Merge Join", 9_000, 100_000, scan(1_000, 1_000), inner, **{"Join Type": "Inner"}))
+
+    # Below the sort, which is read again and again, each row came once.
+    assert list(misestimates(joined(node("Sort", 1_000, 100_000, scan(1_000, 1_000))))) == [0]
+    assert 2 not in misestimates(joined(scan(1_000, 100_000)))
+    assert misestimates(joined(node("Sort", 1_000, 100_000, scan(1_000, 100_000))))[3] == 100.0
+
+
+def test_what_is_read_to_its_end_tells_of_its_estimate() -> None:
+    for strategy in ("Plain", "Hashed", "Mixed"):
+        groups = node("Aggregate", 10, 10, scan(200_000, 900), Strategy=strategy)
+        assert 2 in misestimates(plan(node("Limit", 10, 10, groups)))
+    # A left join keeps the rows of its outer side, so that all of it is read.
+    assert 1 in misestimates(empty_hash("Left"))
 
 
 def test_more_rows_than_estimated_are_wrong_wherever_they_stop() -> None:

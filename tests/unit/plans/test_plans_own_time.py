@@ -277,6 +277,21 @@ def test_blocks_of_a_node_s_own_are_without_those_below_it() -> None:
     ]
 
 
+def test_blocks_of_a_cte_are_its_own_without_timing_too() -> None:
+    """As EXPLAIN (ANALYZE, BUFFERS, TIMING off) prints them: the scan's include the CTE's."""
+    figures = "(cost=0.00..1.00 rows=1 width=4) (actual rows=1 loops=1)"
+    plan = plan_of(
+        f"Aggregate  {figures}",
+        "  Buffers: shared hit=500",
+        "  CTE x",
+        f"    ->  Seq Scan on a  {figures}",
+        "          Buffers: shared hit=500",
+        f"  ->  CTE Scan on x  {figures}",
+        "        Buffers: shared hit=500",
+    )
+    assert [node.own_buffers_hit for node in plan.nodes] == [0, 500, 0]
+
+
 def test_without_timing_there_are_no_times_and_without_analyze_no_rows() -> None:
     untimed = plan_of(
         "Aggregate  (cost=0.00..1.00 rows=1 width=4) (actual rows=1 loops=1)",

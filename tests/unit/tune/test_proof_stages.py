@@ -124,6 +124,22 @@ def test_of_a_set_of_two_that_is_fast_with_either_one_is_recommended() -> None:
     assert without_redundant_fix(helps, 0.03) is helps
 
 
+def test_what_only_the_set_of_two_was_found_to_make_faster_is_not_proven_of_one() -> None:
+    """Of list both make at least 1.12 together, and one alone perhaps nothing."""
+    together = Effect(
+        1.15, (1.08, 1.22), "slower", (FixStatement(name="list", ratio=1.25, interval=(1.12, 1.4)),),
+        sped=("list",),
+    )  # fmt: skip
+    alone = FixStatement(name="list", ratio=1.0, interval=(0.85, 1.2))
+    missed = Effect(1.0, (0.9, 1.1), "equivalent", (alone,))
+    proof = replace(
+        samples.proved("good", "second"), together=together, members=dict.fromkeys(IDS[:2], missed)
+    )
+    known = samples.judged(members=IDS[:2], proved=without_redundant_fix(proof, 0.03))
+    said = {fix.id: (fix.verdict, fix.note) for fix in ranked(known)}
+    assert {said[name] for name in IDS[:2]} == {("not decided", HIDDEN)}
+
+
 def test_a_set_that_gains_and_misses_none_of_its_members_is_not_called_no_help() -> None:
     fixes = answered(samples.proved(*NAMES, words=dict.fromkeys(NAMES, "equivalent")))
     assert {(fix.verdict, fix.note) for fix in fixes.values()} == {("not decided", HIDDEN)}

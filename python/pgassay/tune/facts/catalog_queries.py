@@ -23,6 +23,9 @@ def query(text: str, version: int) -> str:
 _OURS = """n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
     AND n.nspname !~ '^pg_(temp|toast_temp)_'"""
 
+# A crash loses the counts of tables and indexes, and no time of the database's tells: those of the background
+# writer begin anew then, with a time of their own (pgstat_reset_after_failure of
+# src/backend/utils/activity/pgstat.c). The postmaster may run on all the while.
 DATABASE = """
 SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text AS encoding,
     d.datcollate AS collation, /* 14- */
@@ -33,7 +36,8 @@ SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text A
     pg_catalog.current_schemas(false)::text[] AS search_path,
     pg_catalog.current_setting('block_size')::int AS block_bytes,
     EXTRACT(epoch FROM pg_catalog.clock_timestamp() - COALESCE(
-        pg_catalog.pg_stat_get_db_stat_reset_time(d.oid), pg_catalog.pg_postmaster_start_time())
+        GREATEST(pg_catalog.pg_stat_get_db_stat_reset_time(d.oid),
+            pg_catalog.pg_stat_get_bgwriter_stat_reset_time()), pg_catalog.pg_postmaster_start_time())
         )::float8 / 86400 AS counted_days,
     ARRAY(SELECT COALESCE(NULLIF(r.application_name, ''), r.client_addr::text, 'of process ' || r.pid)
             FROM pg_catalog.pg_stat_replication r

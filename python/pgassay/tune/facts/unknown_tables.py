@@ -30,8 +30,9 @@ _CREATED = re.compile(
 )
 # Extensions that bring no table or view, or none whose name does not begin with pg_.
 _WITHOUT_TABLES = (
-    r"plpgsql|pg_\w+|btree_gin|btree_gist|pgcrypto|uuid-ossp|hstore|citext|ltree|intarray|unaccent|"
-    r"fuzzystrmatch|cube"
+    r"plpgsql|btree_gin|btree_gist|pgcrypto|uuid-ossp|hstore|citext|ltree|intarray|unaccent|fuzzystrmatch|"
+    r"cube|pg_(?:stat_statements|trgm|buffercache|prewarm|freespacemap|visibility|walinspect|surgery|"
+    r"stat_kcache|wait_sampling|qualstats|logicalinspect|overexplain|plan_advice)"
 )
 _EXTENSION = re.compile(
     rf"\bCREATE\s+EXTENSION\s+(?:IF\s+NOT\s+EXISTS\s+)?(?!\"?(?:{_WITHOUT_TABLES})\b)", re.IGNORECASE

@@ -123,6 +123,8 @@ def without_redundant_fix(proved: Proved, margin: float) -> Proved:
     if (others.gain or 0.0) > (missed.gain or 0.0):
         one, other, others = other, one, missed
     alone = replace(_over(proved.together, others), in_place_of=other)
+    if alone.word != "slower" and not alone.sped:
+        return proved  # which of the two is needed stays open
     return replace(proved, members={**proved.members, one: alone})
 
 
@@ -154,8 +156,16 @@ def _over(together: Effect, other: Effect) -> Effect:
         interval=interval,
         word="slower" if low is not None and low > 1 else "inconclusive",
         statements=statements,
-        slowed=tuple(each.name for each in statements if each.ratio < 1 and each.name in together.slowed),
+        # Of what both together were found to make slower and faster, what this one alone was found to.
+        slowed=tuple(name for name in together.slowed if _ends_of(statements, name)[1] < 1),
+        sped=tuple(name for name in together.sped if _ends_of(statements, name)[0] >= 1 + STATEMENT_MARGIN),
     )
+
+
+def _ends_of(statements: Sequence[FixStatement], name: str) -> tuple[float, float]:
+    """A statement's interval, its open ends as far out as can be."""
+    low, high = next((each.interval for each in statements if each.name == name), None) or (None, None)
+    return low or 0.0, high or math.inf
 
 
 def _quotient(one: Ends | None, other: Ends | None) -> Ends | None:

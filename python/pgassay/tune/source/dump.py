@@ -1,6 +1,7 @@
 """A dump of the source in pgassay's home: told before, made by pg_dump, gone afterwards."""
 
 import contextlib
+import re
 import secrets
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pgassay.environment.server.programs import clean_environment, ensure_privat
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.progress import Progress
+from pgassay.sql_text import identifier
 from pgassay.tune.source.source_server import APPLICATION, SourceServer
 from pgassay.words import duration, size
 
@@ -28,12 +30,15 @@ LOCK_WAIT_S = 10
 # The snapshot of the data, and a working copy of it; each arm of the proof has another, which shares its
 # blocks where the file system can. And the dump, packed, is about half of the tables.
 COPIES_MIN, PACKED_SHARE, MARGIN_BYTES = 2.0, 0.5, 256 * 1024**2
+# Not of a block that can't be read.
+_LOCK = re.compile(r"\b(?:lock|deadlock)\b")
 _POLL_S = 0.2
 _CLEAN_UP_S = 10.0
 # The environment variable of each connection parameter (https://www.postgresql.org/docs/current/libpq-envars).
 _VARIABLES = {
     "host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE",
     "password": "PGPASSWORD", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT",
+    "channel_binding": "PGCHANNELBINDING",
 }  # fmt: skip
 
 
@@ -195,13 +200,14 @@ def _complaint(said: str, source: SourceServer) -> str:
     lines = [line.strip() for line in scrub(said, [secret]).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended unexpectedly"]
     message = errors[0].removeprefix(f"{PROGRAM}: ").removeprefix("error: ")
+    role = identifier(source.role)
     if "permission denied" in message:
-        remedy = f"let {source.role} read all tables (GRANT pg_read_all_data TO {source.role})"
+        remedy = f"let {source.role} read all tables (GRANT pg_read_all_data TO {role})"
     elif "row-level security" in message:
-        remedy = f"let {source.role} read all rows (ALTER ROLE {source.role} BYPASSRLS)"
+        remedy = f"let {source.role} read all rows (ALTER ROLE {role} BYPASSRLS)"
     elif "conflict with recovery" in message:
         remedy = "raise max_standby_streaming_delay of the standby, or name the primary"
-    elif "lock" in message:
+    elif _LOCK.search(message):
         remedy = "try again when nobody changes tables"
     else:
         remedy = "fix that"

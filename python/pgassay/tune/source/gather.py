@@ -270,18 +270,17 @@ def _forget(session: ControlSession) -> None:
 def _ages(session: ControlSession, uses: Mapping[int, Use]) -> dict[str, str]:
     """How long ago moments of the statistics were, as intervals in PostgreSQL's text form."""
     found: dict[str, str] = {}
-    for use in uses.values():
-        for bound in age_bounds(use):
-            try:
-                row = session.execute(
-                    "SELECT (pg_catalog.now() - %s::timestamptz)::text", (bound,), prepare=False
-                ).fetchone()
-            except psycopg.Error:
-                if session.closed:
-                    raise
-                continue  # no moment: the statement is left out with the reason
-            if row is not None:
-                found[bound] = str(row[0])
+    for bound in age_bounds(uses):
+        try:
+            row = session.execute(
+                "SELECT (pg_catalog.now() - %s::timestamptz)::text", (bound,), prepare=False
+            ).fetchone()
+        except psycopg.Error:
+            if session.closed:
+                raise
+            continue  # no moment: the statement is left out with the reason
+        if row is not None:
+            found[bound] = str(row[0])
     return found
 
 

@@ -39,7 +39,8 @@ class Use:
     has it; `known`: the values that documents have (`few_rows`), the most frequent first. `is_sampled`: the
     column's values are those of a few rows, since the statistics hold none. `expression`: what is compared,
     where it is more than a column, as SQL; `column` then goes by that name. Of 'assumed' the `known` value
-    serves where nothing tells it, as in `id % $1`.
+    serves where nothing tells it, as in `id % $1`. Of an 'age', `is_before`: the column's values are to be
+    older than that, as in `seen < now() - $1`.
     """
 
     number: int
@@ -56,3 +57,11 @@ class Use:
     known: tuple[str, ...] = ()
     is_sampled: bool = False
     expression: str = ""
+    is_before: bool = False
+
+    @property
+    def side(self) -> Literal["below", "above"] | None:
+        """On which side of a bound the column's values are to be; None where it is no bound."""
+        if self.kind == "age":
+            return "below" if self.is_before else "above"
+        return self.kind if self.kind in ("below", "above") else None

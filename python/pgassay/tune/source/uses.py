@@ -246,6 +246,7 @@ def _compared(
         function,
         element,
         elements,
+        is_before=number is None and kind == "below",
     )
 
 

@@ -32,8 +32,8 @@ _OF_OUTPUT = {
 _TEXTS = frozenset({"text", "character varying", "character", "citext", "name"})
 # Ids that are made for new rows lie so far beyond those that are there.
 _BEYOND = 1_000_000
-# More than a statement inserts at once: the sets of a statement make no row twice.
-_ROWS_OF_A_SET = 100_000
+# Where a type has no room for that they are its largest.
+_LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1}
 
 
 class NoValueError(Exception):
@@ -102,8 +102,8 @@ def _bounded_both(uses: Mapping[int, Use]) -> set[tuple[str, str]]:
     """The columns that have a bound on either side."""
     sides: dict[tuple[str, str], set[str]] = {}
     for use in uses.values():
-        if use.kind in ("below", "above") and use.table is not None and use.column is not None:
-            sides.setdefault((use.table.name, use.column.name), set()).add(use.kind)
+        if use.side is not None and use.table is not None and use.column is not None:
+            sides.setdefault((use.table.name, use.column.name), set()).add(use.side)
     return {column for column, kinds in sides.items() if len(kinds) > 1}
 
 
@@ -134,7 +134,7 @@ def _value(
     if use.kind in ("field", "key"):
         return _of_document(use, table, column, wanted)
     if use.kind == "stored":
-        return _stored(table, column, wanted, use.element)
+        return _stored(table, column, wanted, use)
     known = values_of(column, wanted)
     if not known:
         place = use.expression or f"{table.name}.{column.name}"
@@ -142,14 +142,15 @@ def _value(
             f"neither the statistics nor a few rows hold a value of {place} (the role "
             "must be allowed to read the column, and no row-level security hides its rows from it)"
         )
-    if use.kind in ("below", "above", "age"):
+    if use.side is not None:
         is_both = (table.name, column.name) in bounds
-        bound = _bound(column, use.kind, wanted, is_both=is_both)
+        bound = _bound(column, use.side, wanted, is_both=is_both)
         return bound if use.kind != "age" else _age(bound, ages, column)
     if use.kind == "array":
         return _array(known[: 1 if len(known) < _ARRAY_ELEMENTS else _ARRAY_ELEMENTS])
     if use.kind == "like":
-        return _pattern(_cased(known[0], use.function), wanted)
+        # Of an empty text, which many rows may have, the pattern would be of all rows.
+        return _pattern(_cased(next(filter(None, known), ""), use.function), wanted)
     value = known[use.element % len(known)] if use.kind == "list" else known[0]
     return _cased(value, use.function)
 
@@ -176,17 +177,17 @@ def values_of(column: ColumnFacts, wanted: Set) -> tuple[str, ...]:
     return (*turned, *reversed(column.common))
 
 
-def _bound(column: ColumnFacts, kind: str, wanted: Set, *, is_both: bool) -> str:
+def _bound(column: ColumnFacts, side: str, wanted: Set, *, is_both: bool) -> str:
     """A bound beyond which a tenth or a hundredth of the rows lie; of two bounds, so much lies between."""
     ordered = column.histogram or tuple(sorted(column.common, key=_order))
     tail = _TAIL[wanted]
     if is_both:
-        place = 0.5 - tail / 2 if kind == "above" else 0.5 + tail / 2
+        place = 0.5 - tail / 2 if side == "above" else 0.5 + tail / 2
     else:
-        place = 1 - tail if kind in ("above", "age") else tail
+        place = 1 - tail if side == "above" else tail
     index = round((len(ordered) - 1) * place, 6)
     # Outwards to the next bound: no range is empty.
-    index = math.floor(index) if kind in ("above", "age") else math.ceil(index)
+    index = math.floor(index) if side == "above" else math.ceil(index)
     return ordered[min(max(index, 0), len(ordered) - 1)]
 
 
@@ -203,11 +204,17 @@ def _age(bound: str, ages: Mapping[str, str], column: ColumnFacts) -> str:
     return ages[bound]
 
 
-def age_bounds(use: Use) -> tuple[str, ...]:
+def age_bounds(uses: Mapping[int, Use]) -> tuple[str, ...]:
     """The values whose age `draw` will ask for."""
-    if use.kind != "age" or use.column is None or not (use.column.histogram or use.column.common):
-        return ()
-    return tuple(_bound(use.column, "age", wanted, is_both=False) for wanted in SETS)
+    found, both = dict[str, None](), _bounded_both(uses)
+    for use in uses.values():
+        table, column = use.table, use.column
+        if use.kind != "age" or table is None or column is None or use.side is None:
+            continue
+        if column.histogram or column.common:
+            is_both = (table.name, column.name) in both
+            found |= dict.fromkeys(_bound(column, use.side, wanted, is_both=is_both) for wanted in SETS)
+    return tuple(found)
 
 
 def _of_type(name: str) -> str:
@@ -220,7 +227,7 @@ def _of_type(name: str) -> str:
     raise NoValueError(f"it is a constant of type {name}, and its value is not known")
 
 
-def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, row: int) -> str | None:
+def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, use: Use) -> str | None:
     """A value for a row that is written: one that the column has, or a new one where it must be unique."""
     is_key = any(
         index.unique and len(index.keys) == 1 and index.keys[0].column == column.name
@@ -228,9 +235,10 @@ def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, row: int) -> st
     )
     known = values_of(column, wanted)
     if is_key:
-        return _fresh(column, known, 1 + row + _ROWS_OF_A_SET * SETS.index(wanted))
+        # The sets of a statement make no row twice.
+        return _fresh(column, known, 1 + use.element + use.elements * SETS.index(wanted))
     if known:
-        return known[row % len(known)]
+        return known[use.element % len(known)]
     if not column.not_null:
         return None
     raise NoValueError(f"{table.name}.{column.name} is NOT NULL, and the statistics hold no value of it")
@@ -241,7 +249,12 @@ def _fresh(column: ColumnFacts, known: Sequence[str], number: int) -> str:
     kind = base_type(column.type)
     if kind in INTEGERS | {"numeric"}:
         numbers = [int(float(value)) for value in known if re.fullmatch(r"-?\d{1,15}(\.\d+)?", value)]
-        return str(max(numbers, default=0) + _BEYOND + number)
+        most, largest = max(numbers, default=0), _LARGEST.get(kind)
+        if largest is None or most + _BEYOND + number <= largest:
+            return str(most + _BEYOND + number)
+        if largest - number > most:
+            return str(largest - number)
+        raise NoValueError(f"{column.name} is unique, and {column.type} has no larger value left")
     if kind == "uuid":
         return f"00000000-0000-4000-8000-{number:012x}"
     if kind in _TEXTS:

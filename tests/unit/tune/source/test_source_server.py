@@ -144,6 +144,29 @@ def test_the_password_goes_to_pg_dump_by_its_environment_and_is_in_no_text_of_a_
     assert SECRET not in repr(source()) + dump.cost_sentence(source())
 
 
+def test_pg_dump_is_held_to_channel_binding_where_the_user_is() -> None:
+    """Else a server in between, whose certificate nobody checks, could pass the password on."""
+    known = source()
+    asked = replace(known.resolved, parameters={**known.resolved.parameters, "channel_binding": "require"})
+    assert dump.variables(replace(known, resolved=asked))["PGCHANNELBINDING"] == "require"
+    assert "PGCHANNELBINDING" not in dump.variables(known)
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("permission denied for table orders", '(GRANT pg_read_all_data TO "read-only")'),
+        ("query would be affected by row-level security policy", '(ALTER ROLE "read-only" BYPASSRLS)'),
+        ("canceling statement due to lock timeout", "try again when nobody changes tables"),
+        # A page that is broken stays so however quiet the server is.
+        ("invalid page in block 12 of relation base/5/16384", "fix that"),
+    ],
+)
+def test_what_pg_dump_complains_of_gets_a_remedy_that_can_be_typed(said: str, remedy: str) -> None:
+    told = dump._complaint(f"pg_dump: error: query failed: ERROR:  {said}", source(role="read-only"))
+    assert f"{remedy}, or give the data" in told
+
+
 # --- Faithful or not.
 
 

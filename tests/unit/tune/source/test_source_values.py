@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import read, write
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
-from pgassay.tune.source.values import Drawn, NoValueError, draw
+from pgassay.tune.source.values import Drawn, NoValueError, age_bounds, draw
 
 TENS = tuple(str(number) for number in range(0, 1001, 10))
 MONTHS = tuple(f"2024-{month:02d}-01 00:00:00+00" for month in range(1, 13))
@@ -95,6 +95,14 @@ def test_a_value_that_is_moved_comes_from_the_column_too(
     assert drawn(f"SELECT FROM orders WHERE {condition}", types="integer").sets[: len(sets)] == sets
 
 
+def test_a_pattern_is_of_a_text_that_is_not_empty() -> None:
+    """The most common note of an application is none at all, and LIKE '%' would mean all rows."""
+    note = column("note", "text", common=("", "paid by card"), histogram=("apple", "zebra"))
+    facts = FACTS.model_copy(update={"tables": (ORDERS.model_copy(update={"columns": (note,)}),)})
+    uses = uses_of(read("SELECT FROM orders WHERE note LIKE $1"), facts)
+    assert draw(uses, {}, 1.0, {}).sets == (("paid%",), ("%pple%",))
+
+
 def test_what_was_made_up_is_said() -> None:
     assert drawn("SELECT FROM orders WHERE id = 1").assumed == ()
     said = drawn("SELECT FROM orders WHERE status LIKE $1 AND id = ANY($2) OFFSET $3").assumed
@@ -111,12 +119,53 @@ def test_new_rows_get_keys_that_no_row_has_and_no_other_set() -> None:
     assert {values[1] for values in sets} == {"7", "500"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "largest", "expected"),
+    [
+        ("smallint", 500, {"32766", "32765", "32764", "32763"}),
+        ("integer", 2_147_000_000, {"2147483646", "2147483645", "2147483644", "2147483643"}),
+        ("bigint", 2_147_000_000, {"2148000001", "2148000002", "2148000003", "2148000004"}),
+    ],
+)
+def test_new_keys_fit_their_type(kind: str, largest: int, expected: set[str]) -> None:
+    id_ = column("id", kind, histogram=("1", str(largest)))
+    orders = ORDERS.model_copy(update={"columns": (id_, *ORDERS.columns[1:])})
+    facts = FACTS.model_copy(update={"tables": (orders,)})
+    uses = uses_of(read("INSERT INTO orders (id) VALUES ($1), ($2)"), facts)
+    sets = draw(uses, {}, 1.0, {}).sets
+    assert {value for values in sets for value in values} == expected
+
+
 def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     sql = "SELECT FROM orders WHERE placed > now() - interval $1"
     ages = {MONTHS[9]: "300 days", MONTHS[10]: "270 days"}
     assert drawn(sql, ages=ages).sets == (("300 days",), ("270 days",))
     with pytest.raises(NoValueError, match=r"\$1: the age of values of placed"):
         drawn(sql)
+
+
+@pytest.mark.parametrize(
+    ("condition", "sets"),
+    [
+        # Of what is older than an interval a tenth of the rows, and a hundredth, not nine tenths.
+        ("placed < now() - $1::interval", ((MONTHS[2],), (MONTHS[1],))),
+        ("now() - $1::interval > placed", ((MONTHS[2],), (MONTHS[1],))),
+        # Between two of them is something.
+        (
+            "placed BETWEEN now() - $1::interval AND now() - $2::interval",
+            ((MONTHS[4], MONTHS[7]), (MONTHS[5], MONTHS[6])),
+        ),
+        ("placed > now() - $1::interval AND placed < $2", ((MONTHS[4], MONTHS[7]), (MONTHS[5], MONTHS[6]))),
+    ],
+)
+def test_an_interval_bounds_the_side_that_is_asked_for(
+    condition: str, sets: tuple[tuple[str | None, ...], ...]
+) -> None:
+    ages = {month: month for month in MONTHS}
+    sql = f"DELETE FROM orders WHERE {condition}"
+    assert drawn(sql, ages=ages).sets == sets
+    asked = age_bounds(uses_of(merged(read(sql)), FACTS))
+    assert {values[0] for values in sets} <= {*asked}
 
 
 @pytest.mark.parametrize(

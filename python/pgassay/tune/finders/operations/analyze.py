@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
-from pgassay.plans.findings import stopped_early
+from pgassay.plans.findings import gone_back, stopped_early
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
@@ -130,7 +130,8 @@ def wrong_scans(evidence: FinderEvidence) -> Iterator[_Wrong]:
         if factor < FACTOR_MIN or most < _ROWS_MIN or scan.limit is not None:
             continue
         fewer = (scan.node.rows or 0.0) < (scan.node.rows_estimated or 0.0)
-        if fewer and scan.node.id in stopped_early(scan.plan.nodes):
+        nodes = scan.plan.nodes
+        if scan.node.id in (stopped_early(nodes) if fewer else gone_back(nodes)):
             continue
         found = _dependent(evidence, scan.plan, scan.node)
         if found is not None:
