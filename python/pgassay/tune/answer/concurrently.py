@@ -12,6 +12,7 @@ from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
 from pgassay.tune.answer.locks import INVALID_COPY
+from pgassay.tune.finders.evidence.building import index_sql
 
 LIMITED = "SET lock_timeout = '5s';"
 # What a broken run left: CREATE INDEX IF NOT EXISTS would pass over it (\gexec runs what the query returns).
@@ -63,4 +64,4 @@ def unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
 
 def text_of(root: ast.Node | None) -> str:
     """The statement as it is run, with its semicolon."""
-    return f"{RawStream()(root)};"
+    return f"{index_sql(root) if isinstance(root, ast.IndexStmt) else RawStream()(root)};"

@@ -8,6 +8,7 @@ from pgassay.model.build import Build
 from pgassay.tune.answer.scripts import apply_script, online, undo_script
 from pgassay.tune.candidate import Candidate, StatementRewrite
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
+from pgassay.tune.finders.evidence.building import defined_anew
 
 
 def candidate(**changes: object) -> Candidate:
@@ -290,6 +291,23 @@ def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> N
     place = next(number for number, line in enumerate(lines) if "IF NOT EXISTS orders_customer" in line)
     assert lines[place - 1].startswith("SELECT 'DROP INDEX CONCURRENTLY \"orders_customer\"' FROM")
     assert lines[place - 1].endswith("AND NOT indisvalid \\gexec")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("email COLLATE app.ci", "((email COLLATE app.ci))"),
+        ('lower("E") COLLATE app."C i" app.ops DESC', '((lower("E") COLLATE app."C i") app.ops DESC)'),
+        ('email COLLATE "C"', '(email COLLATE "C")'),
+    ],
+)
+def test_a_collation_in_a_schema_is_one_name_in_the_index_that_is_made_again(key: str, expected: str) -> None:
+    """As pg_get_indexdef has it where the schema is not in the search path."""
+    definition = f"CREATE INDEX i ON public.t USING btree ({key})"
+    fix = candidate(sql=("DROP INDEX public.i",), undo=(definition,))
+    made = f"CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON public.t {expected};"
+    assert made in undo_script([fix], None).splitlines()
+    assert defined_anew(definition) == f"CREATE INDEX ON public.t {expected}"
 
 
 def test_an_extension_stays_and_that_is_said() -> None:
