@@ -63,11 +63,16 @@ def locks(root: ast.Node) -> tuple[str, ...]:
         return _VACUUM if root.is_vacuumcmd else (_BESIDE,)
     if isinstance(root, ast.CreateStatsStmt | ast.AlterStatsStmt):
         return (_BESIDE,)
-    if isinstance(root, ast.AlterTableStmt) and {each.subtype for each in root.cmds or ()} <= _SHARED:
+    if is_beside_writes(root):
         return (_BESIDE,)
     if isinstance(root, ast.DropStmt) and root.removeType == enums.ObjectType.OBJECT_INDEX:
         return (A_MOMENT,)
     return ()
+
+
+def is_beside_writes(root: ast.Node) -> bool:
+    """Whether an ALTER TABLE locks out neither reads nor writes; such a lock is not in the WAL either."""
+    return isinstance(root, ast.AlterTableStmt) and {each.subtype for each in root.cmds or ()} <= _SHARED
 
 
 def parsed(statement: str) -> ast.Node | None:

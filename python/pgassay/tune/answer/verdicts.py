@@ -84,7 +84,9 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
     )
     is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
-    built = None if candidate.build is not None or candidate.storage is not None else tried
+    is_made_anew = candidate.build is not None or candidate.storage is not None
+    # Nor does what was done on the copy alone.
+    built = None if is_made_anew or candidate.on_copy else tried
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
@@ -114,7 +116,7 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
             bytes=built.bytes if built else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements, elsewhere) if is_tried else None,
             per_month=candidate.per_month,
-            wal_bytes=tried.wal_bytes if tried else None,
+            wal_bytes=tried.wal_bytes if tried and not candidate.on_copy else None,
         ),
         same_results=judged.found.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
