@@ -43,6 +43,8 @@ _CHECKSUMS = (
     "-- and run pg_checksums --enable first.",
 )
 _BEFORE = "public.pgassay_settings_before"
+# Another apply.sql may have put values there, which its own undo.sql needs.
+_BEFORE_DROPPED = f"SELECT 'DROP TABLE {_BEFORE}' WHERE NOT EXISTS (SELECT FROM {_BEFORE}) \\gexec"
 _ALL_SESSIONS = (
     "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
@@ -73,7 +75,7 @@ def undo_script(
     backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
     script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards], heads)
     has_settings = not measured_on and any(fix.settings for fix in fixes)
-    return script + (f"\nDROP TABLE {_BEFORE};\n" if has_settings else "")
+    return script + (f"\n{_BEFORE_DROPPED}\n" if has_settings else "")
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
@@ -161,15 +163,18 @@ def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
 def _settings_applied(settings: dict[str, str]) -> list[str]:
     """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
     names = ", ".join(map(constant, settings))
+    given = ", ".join(f"({constant(name)}, {constant(value)})" for name, value in settings.items())
     return [
         "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
         f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
-        # A value that waits for a restart is there with an error.
-        f"INSERT INTO {_BEFORE} SELECT s.name, f.setting FROM pg_catalog.pg_settings s "
+        # A value that waits for a restart is there with an error. What this script has set is not what was
+        # before it, when it is run again; what an earlier one had set is.
+        f"INSERT INTO {_BEFORE} SELECT DISTINCT ON (s.name) s.name, f.setting FROM pg_catalog.pg_settings s "
         "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name "
         "AND f.sourcefile LIKE '%postgresql.auto.conf' "
-        f"WHERE s.name IN ({names}) ON CONFLICT DO NOTHING;",
+        f"WHERE s.name IN ({names}) AND (s.name, COALESCE(f.setting, '')) NOT IN ({given}) "
+        "ORDER BY s.name, f.seqno DESC ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
         *(f"ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
         "SELECT pg_reload_conf();",

@@ -280,7 +280,20 @@ def test_a_value_that_alter_system_had_set_is_kept_before_it_is_overwritten() ->
     assert "every session" in applied
     # Put back by undo.sql, of whichever of several fixes each is; the table goes at the end.
     assert "JOIN public.pgassay_settings_before" in undone and undone.count("DROP TABLE") == 1
-    assert undone.rstrip().endswith("DROP TABLE public.pgassay_settings_before;")
+    # Not with what another script has put there.
+    assert undone.rstrip().endswith(
+        "SELECT 'DROP TABLE public.pgassay_settings_before' "
+        "WHERE NOT EXISTS (SELECT FROM public.pgassay_settings_before) \\gexec"
+    )
+
+
+def test_what_an_earlier_script_has_set_is_what_was_before_and_what_this_one_has_set_is_not() -> None:
+    """As after a second tuning, and when the script is run again."""
+    applied = apply_script([SETTING], None)
+    kept = next(line for line in applied.splitlines() if line.startswith("INSERT INTO"))
+    assert "(s.name, COALESCE(f.setting, '')) NOT IN (('work_mem', '64MB'))" in kept
+    assert kept.endswith("ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;")
+    parse_sql(kept)
 
 
 def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
