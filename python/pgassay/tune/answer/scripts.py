@@ -334,6 +334,7 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         yield "-- Not all of its partitions are tables, so that this locks it against writes meanwhile."
         if relation is not None:
             relation.inh = True
+        root.if_not_exists = bool(name)
         yield text_of(root)
         return
     relation.inh, root.if_not_exists = False, True
