@@ -90,6 +90,16 @@ def test_keys_and_references_are_made_again() -> None:
     )
 
 
+def test_the_tables_that_its_foreign_keys_refer_to_are_locked_and_that_is_said() -> None:
+    """ADD FOREIGN KEY makes triggers on them, and dropping one takes ACCESS EXCLUSIVE there."""
+    found = partitioned(constraints=(KEY, FOREIGN))
+    for script in (apply_script([found], None), undo_script([found], None)):
+        said = '-- Towards its end so are the tables that its foreign keys refer to: "Other".u.'
+        lines = script.splitlines()
+        assert lines.index(said) == lines.index("BEGIN;") - 1
+    assert "foreign keys" not in apply_script([partitioned(constraints=(KEY,))], None)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
