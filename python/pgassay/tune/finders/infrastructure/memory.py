@@ -85,6 +85,8 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
     below = [each for each in plan.nodes if each.parent == node.id]
     timed = (node.temp_io_read_ms or 0.0) + (node.temp_io_write_ms or 0.0)
     timed -= sum((each.temp_io_read_ms or 0.0) + (each.temp_io_write_ms or 0.0) for each in below)
+    # Summed over all processes, where the node's time is that of each.
+    timed /= max(node.processes, 1.0)
     own = node.own_ms or 0.0
     share = 0.0
     if node.sort_kb:
