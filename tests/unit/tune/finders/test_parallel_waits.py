@@ -1,4 +1,4 @@
-"""Waits for reads below a Gather: EXPLAIN sums them over the processes, which waited side by side."""
+"""Waits and memory below a Gather: EXPLAIN sums them over the processes, which worked side by side."""
 
 import json
 
@@ -10,7 +10,7 @@ from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
-from pgassay.tune.finders.infrastructure.memory import _saved_ms
+from pgassay.tune.finders.infrastructure.memory import _needed_kb, _saved_ms
 from pgassay.tune.finders.infrastructure.reading_and_writing import READING_AND_WRITING
 from pgassay.tune.finders.registry import find
 
@@ -61,3 +61,19 @@ def test_a_scan_is_not_said_to_have_waited_longer_than_it_took() -> None:
 def test_temporary_files_of_three_processes_are_waited_for_side_by_side() -> None:
     plan = parallel(**{"Temp I/O Read Time": 60.0, "Temp I/O Write Time": 60.0})
     assert _saved_ms(plan, plan.nodes[1]) == pytest.approx(40.0)
+
+
+def test_a_process_needs_memory_for_its_own_part_of_a_sort() -> None:
+    """Of three that sorted 39 MB each on disk; their rows take less in memory."""
+    worker = {"Sort Method": "external merge", "Sort Space Used": 40_000, "Sort Space Type": "Disk"}
+    workers = [{"Worker Number": number, **worker} for number in (0, 1)]
+    sort = parallel(**{"Node Type": "Sort", "Sort Key": ["b"], **worker, "Workers": workers}).nodes[1]
+    assert sort.sort_kb == 120_000 and sort.processes == pytest.approx(3)
+    assert _needed_kb(parallel(), sort, 180000) == pytest.approx(52_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("is_shared", "needed_kb"), [(True, 12_800), (False, 38_400)])
+def test_processes_that_share_a_hash_table_need_a_part_of_it_each(is_shared: bool, needed_kb: float) -> None:
+    hashed = {"Hash Batches": 8, "Original Hash Batches": 8, "Peak Memory Usage": 4000}
+    node = parallel(**{"Node Type": "Hash", "Parallel Aware": is_shared, **hashed}).nodes[1]
+    assert _needed_kb(parallel(), node, 180000) == pytest.approx(needed_kb)
