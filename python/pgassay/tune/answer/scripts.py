@@ -45,6 +45,10 @@ _CHECKSUMS = (
 _BEFORE = "public.pgassay_settings_before"
 # Another apply.sql may have put values there, which its own undo.sql needs.
 _BEFORE_DROPPED = f"SELECT 'DROP TABLE {_BEFORE}' WHERE NOT EXISTS (SELECT FROM {_BEFORE}) \\gexec"
+# pg_get_indexdef leaves them out (src/backend/utils/adt/ruleutils.c).
+_NOT_KEPT = (
+    "-- It comes back in the default tablespace and without its comment: note these first if it has any."
+)
 _ALL_SESSIONS = (
     "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
@@ -120,7 +124,8 @@ def _why(fix: Candidate) -> list[str]:
     """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
     if fix.kind != "unneeded-index":
         return []
-    return [*_comment(fix.reason), *(_comment(f"To undo it: {'; '.join(fix.undo)}") if fix.undo else [])]
+    again = [*_comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
+    return [*_comment(fix.reason), *again]
 
 
 def _comment(text: str) -> list[str]:
