@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pglast import ast, enums
 
 from pgassay.sql_text import constant, qualified
-from pgassay.tune.answer.concurrently import LIMITED, made_concurrently, reindexed, text_of, unlimited
+from pgassay.tune.answer.concurrently import (
+    LIMITED,
+    made_concurrently,
+    reindexed,
+    text_of,
+    unlimited,
+    whole_or_warned,
+)
 from pgassay.tune.answer.locks import (
     A_MOMENT,
     HALF_DROPPED,
@@ -346,6 +353,7 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
     yield A_MOMENT
     yield text_of(root)
     yield from _on_parts(root, table, name, facts, name)
+    yield whole_or_warned(qualified(table.schema_, name), qualified(table.schema_, table.name))
 
 
 def _on_parts(

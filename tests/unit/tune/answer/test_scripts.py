@@ -1,7 +1,7 @@
 """apply.sql and undo.sql: CONCURRENTLY where it can be, in order, and what can't be taken back is said."""
 
 import pytest
-from pglast import parse_sql
+from pglast import parse_plpgsql, parse_sql
 
 import tune_samples
 from pgassay.model.build import Build
@@ -42,7 +42,7 @@ def table(name: str, **changes: object) -> TableFacts:
 
 def without_limits(lines: list[str]) -> list[str]:
     """The statements without comments and limits of locks."""
-    apart = ("--", "SET lock_timeout", "\\set ", "SELECT pg_catalog.set_config", "SELECT 'DROP INDEX")
+    apart = ("--", "SET lock_timeout", "\\set ", "SELECT pg_catalog.set_config", "SELECT 'DROP INDEX", "DO ")
     return [line for line in lines if not line.startswith(apart)]
 
 
@@ -132,6 +132,14 @@ def test_an_index_of_a_partitioned_table_is_made_partition_by_partition() -> Non
         "CREATE INDEX CONCURRENTLY IF NOT EXISTS orders_2_i ON public.orders_2 (customer);",
         'ALTER INDEX "public"."i" ATTACH PARTITION "public"."orders_2_i";',
     ]
+
+
+def test_partitions_that_came_since_leave_the_index_invalid_and_that_is_said() -> None:
+    known = facts(table("orders", kind="partitioned"), table("orders_1", parent="orders"))
+    warned = online("CREATE INDEX i ON orders (customer)", known)[-1]
+    assert 'IF EXISTS (SELECT FROM pg_catalog.pg_index WHERE indexrelid = \'"public"."i"\'::' in warned
+    assert 'RAISE WARNING \'%\', \'the index "public"."i" is not on all partitions of' in warned
+    assert parse_plpgsql(f"CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS {warned[3:-1]}")
 
 
 def of_two_levels(*others: TableFacts) -> SchemaFacts:
