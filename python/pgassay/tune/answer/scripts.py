@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pglast import ast, enums
 
 from pgassay.sql_text import constant, qualified
+from pgassay.tune.answer.beside_partitioning import by_hand
 from pgassay.tune.answer.concurrently import (
     LIMITED,
     made_concurrently,
@@ -73,7 +74,8 @@ def apply_script(
     follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
     ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
-    return _script("apply.sql", ordered, [_applying(fix, known, measured_on) for fix in ordered], heads)
+    parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on) for fix in ordered]
+    return _script("apply.sql", ordered, parts, heads)
 
 
 def undo_script(
@@ -84,7 +86,10 @@ def undo_script(
 ) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
     backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
-    script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards], heads)
+    parts = [
+        by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on) for fix in backwards
+    ]
+    script = _script("undo.sql", backwards, parts, heads)
     has_settings = not measured_on and any(fix.settings for fix in fixes)
     return script + (f"\n{_BEFORE_DROPPED}\n" if has_settings else "")
 
