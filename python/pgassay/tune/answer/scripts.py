@@ -74,7 +74,8 @@ def apply_script(
     follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
     ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
-    parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on) for fix in ordered]
+    given = [pair for fix in ordered for pair in fix.settings.items()]
+    parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on, given) for fix in ordered]
     return _script("apply.sql", ordered, parts, heads)
 
 
@@ -144,14 +145,17 @@ def _comment(text: str) -> list[str]:
     return [f"-- {line}" for line in text.splitlines()]
 
 
-def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
+def _applying(
+    fix: Candidate, facts: SchemaFacts | None, measured_on: str, given: Sequence[tuple[str, str]]
+) -> list[str]:
     if fix.at_once:
         lines = together(fix, fix.sql)
     else:
         lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
     lines = [*(f"-- {each}" for each in fix.comments), *lines]
     if fix.settings:
-        lines += _settings_told(fix.settings, measured_on) if measured_on else _settings_applied(fix.settings)
+        told = _settings_told(fix.settings, measured_on) if measured_on else None
+        lines += told or _settings_applied(fix.settings, given)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -177,10 +181,13 @@ def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
     ]
 
 
-def _settings_applied(settings: dict[str, str]) -> list[str]:
-    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
+def _settings_applied(settings: dict[str, str], given: Sequence[tuple[str, str]]) -> list[str]:
+    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table.
+
+    `given`: what the whole script sets.
+    """
     names = ", ".join(map(constant, settings))
-    given = ", ".join(f"({constant(name)}, {constant(value)})" for name, value in settings.items())
+    own = ", ".join(f"({constant(name)}, {constant(value)})" for name, value in given)
     return [
         "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
@@ -190,7 +197,7 @@ def _settings_applied(settings: dict[str, str]) -> list[str]:
         f"INSERT INTO {_BEFORE} SELECT DISTINCT ON (s.name) s.name, f.setting FROM pg_catalog.pg_settings s "
         "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name "
         "AND f.sourcefile LIKE '%postgresql.auto.conf' "
-        f"WHERE s.name IN ({names}) AND (s.name, COALESCE(f.setting, '')) NOT IN ({given}) "
+        f"WHERE s.name IN ({names}) AND (s.name, COALESCE(f.setting, '')) NOT IN ({own}) "
         "ORDER BY s.name, f.seqno DESC ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
         *(f"ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),

@@ -303,6 +303,11 @@ def test_what_an_earlier_script_has_set_is_what_was_before_and_what_this_one_has
     assert "(s.name, COALESCE(f.setting, '')) NOT IN (('work_mem', '64MB'))" in kept
     assert kept.endswith("ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;")
     parse_sql(kept)
+    # Nor is what another of its fixes has set.
+    more = candidate(id="more", settings={"work_mem": "128MB", "jit": "off"})
+    both = [line for line in apply_script([SETTING, more], None).splitlines() if line.startswith("INSERT")]
+    own = "NOT IN (('work_mem', '64MB'), ('work_mem', '128MB'), ('jit', 'off'))"
+    assert len(both) == 2 and all(own in line for line in both)
 
 
 def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
