@@ -23,10 +23,12 @@ def query(text: str, version: int) -> str:
 _OURS = """n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
     AND n.nspname !~ '^pg_(temp|toast_temp)_'"""
 
+# PostgreSQL's own locales, C.UTF-8 and PG_UNICODE_FAST too, compare bytes as C does (collate_is_c of
+# src/backend/utils/adt/pg_locale_builtin.c): they differ in what is upper case.
 DATABASE = """
 SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text AS encoding,
     d.datcollate AS collation, /* 14- */
-    CASE d.datlocprovider WHEN 'c' THEN d.datcollate /* 15+ */
+    CASE d.datlocprovider WHEN 'c' THEN d.datcollate WHEN 'b' THEN 'C' /* 15+ */
         ELSE COALESCE(pg_catalog.to_jsonb(d) ->> 'datlocale', /* 15+ */
             pg_catalog.to_jsonb(d) ->> 'daticulocale', d.datcollate) END AS collation, /* 15+ */
     pg_catalog.current_setting('TimeZone') AS time_zone,
