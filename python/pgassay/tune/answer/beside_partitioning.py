@@ -1,8 +1,10 @@
-"""What can't be applied as it was tried, since another fix partitions the table: told, and not run.
+"""What another fix is to do where one partitions its table, and what can't be done then: told, and not run.
 
 An index that is there stays with the table that is put aside, and the new one has it under another name; a
 partitioned table has no storage parameters (ATExecSetRelOptions of src/backend/commands/tablecmds.c).
 """
+
+from collections.abc import Sequence
 
 from pglast import ast, enums
 
@@ -16,12 +18,31 @@ _NOTHING = "-- Nothing to take back: it was left to be done by hand."
 _OF_OPTIONS = frozenset({enums.AlterTableType.AT_SetRelOptions, enums.AlterTableType.AT_ResetRelOptions})
 
 
+def with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
+    """The tables as they are once they are partitioned by a fix, for the indexes that others make on them."""
+    if facts is None:
+        return None
+    tables = {(table.schema_, table.name): table for table in facts.tables}
+    for root in (parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
+        if not isinstance(root, ast.CreateStmt) or root.relation is None:
+            continue
+        place = (str(root.relation.schemaname), str(root.relation.relname))
+        if root.partspec is not None and place in tables:
+            tables[place] = tables[place].model_copy(update={"kind": "partitioned", "indexes": ()})
+        for above in root.inhRelations or ():
+            tables[place] = TableFacts(
+                schema_=place[0], name=place[1], kind="table", columns=(), parent=str(above.relname),
+                parent_schema=str(above.schemaname),
+            )  # fmt: skip
+    return facts.model_copy(update={"tables": tuple(tables.values())})
+
+
 def by_hand(
     fix: Candidate, before: SchemaFacts | None, after: SchemaFacts | None, *, is_undo: bool = False
 ) -> list[str]:
-    """Its lines in a script where it is one of these, else []. `after`: with the tables that are partitioned.
+    """Its lines in a script where it can't be run then, else [].
 
-    `before`: as they are now.
+    `before`: the tables as they are now; `after`: with those that are partitioned.
     """
     if before is None or after is None or fix.at_once:
         return []

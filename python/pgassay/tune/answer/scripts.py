@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pglast import ast, enums
 
 from pgassay.sql_text import constant, qualified
-from pgassay.tune.answer.beside_partitioning import by_hand
+from pgassay.tune.answer.beside_partitioning import by_hand, with_partitions
 from pgassay.tune.answer.concurrently import (
     LIMITED,
     made_concurrently,
@@ -73,7 +73,7 @@ def apply_script(
     measured_on: the machine in words, where nothing is known of that of the server: then settings, which
     follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
-    ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
+    ordered, known = _in_order(fixes), with_partitions(fixes, facts)
     given = [pair for fix in ordered for pair in fix.settings.items()]
     parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on, given) for fix in ordered]
     return _script("apply.sql", ordered, parts, heads)
@@ -86,7 +86,7 @@ def undo_script(
     heads: Mapping[str, str] | None = None,
 ) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
-    backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
+    backwards, known = _in_order(fixes)[::-1], with_partitions(fixes, facts)
     parts = [
         by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on) for fix in backwards
     ]
@@ -101,25 +101,6 @@ def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
     Settings come last: where a provider refuses ALTER SYSTEM, the script ends there.
     """
     return sorted(fixes, key=lambda fix: (not fix.at_once, bool(fix.settings)))
-
-
-def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
-    """The tables as they are once they are partitioned by a fix, for the indexes that others make on them."""
-    if facts is None:
-        return None
-    tables = {(table.schema_, table.name): table for table in facts.tables}
-    for root in (parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
-        if not isinstance(root, ast.CreateStmt) or root.relation is None:
-            continue
-        place = (str(root.relation.schemaname), str(root.relation.relname))
-        if root.partspec is not None and place in tables:
-            tables[place] = tables[place].model_copy(update={"kind": "partitioned", "indexes": ()})
-        for above in root.inhRelations or ():
-            tables[place] = TableFacts(
-                schema_=place[0], name=place[1], kind="table", columns=(), parent=str(above.relname),
-                parent_schema=str(above.schemaname),
-            )  # fmt: skip
-    return facts.model_copy(update={"tables": tuple(tables.values())})
 
 
 def _script(
