@@ -17,6 +17,7 @@ _CONDITION = " where "
 # Lines of scripts whose literals are pgassay's own: limits, and what settings were.
 _OF_NO_DATA = (
     *("SET lock_timeout", "SELECT pg_catalog.", "\\set ", "SELECT 'DROP INDEX", "SELECT CASE WHEN b.setting"),
+    "SELECT 'DROP TABLE public.pgassay_settings_before",
     *("INSERT INTO public.pgassay_settings_before", "DELETE FROM public.pgassay_settings_before"),
 )
 

@@ -12,6 +12,7 @@ from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
 from pgassay.tune.answer.locks import INVALID_COPY
+from pgassay.tune.finders.evidence.building import index_sql
 
 LIMITED = "SET lock_timeout = '5s';"
 # What a broken run left: CREATE INDEX IF NOT EXISTS would pass over it (\gexec runs what the query returns).
@@ -61,6 +62,21 @@ def unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
     return [*comments, "SET lock_timeout = 0;", *statements, LIMITED]
 
 
+def whole_or_warned(index: str, table: str) -> str:
+    """A warning where an index that was made partition by partition is not on all of them.
+
+    Such as partitions that the table was given since the script was made: the index stays INVALID, and they
+    go without it. `index`, `table`: names as SQL has them, with their schemas.
+    """
+    said = constant(f"the index {index} is not on all partitions of {table}, and INVALID")
+    hint = constant("Partitions were added since this script was made: run pgassay tune again.")
+    found = f"SELECT FROM pg_catalog.pg_index WHERE indexrelid = {constant(index)}::pg_catalog.regclass"
+    return (
+        f"DO $pgassay$ BEGIN IF EXISTS ({found} AND NOT indisvalid) THEN "
+        f"RAISE WARNING '%', {said} USING HINT = {hint}; END IF; END $pgassay$;"
+    )
+
+
 def text_of(root: ast.Node | None) -> str:
     """The statement as it is run, with its semicolon."""
-    return f"{RawStream()(root)};"
+    return f"{index_sql(root) if isinstance(root, ast.IndexStmt) else RawStream()(root)};"

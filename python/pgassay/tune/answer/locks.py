@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError
+from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
 from pgassay.tune.candidate import Candidate
@@ -34,6 +35,7 @@ HALF_DROPPED = (
 NOT_DROPPED = ("-- An existing index stays; an INVALID one, left by a failed run, is dropped first.",)
 LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
 AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
+_REFERRED_LOCKED = "-- Towards its end so are the tables that its foreign keys refer to"
 _BESIDE = "-- Reads and writes of the table continue; VACUUM and DDL on it wait until this is done."
 _VACUUM = (
     _BESIDE,
@@ -63,11 +65,16 @@ def locks(root: ast.Node) -> tuple[str, ...]:
         return _VACUUM if root.is_vacuumcmd else (_BESIDE,)
     if isinstance(root, ast.CreateStatsStmt | ast.AlterStatsStmt):
         return (_BESIDE,)
-    if isinstance(root, ast.AlterTableStmt) and {each.subtype for each in root.cmds or ()} <= _SHARED:
+    if is_beside_writes(root):
         return (_BESIDE,)
     if isinstance(root, ast.DropStmt) and root.removeType == enums.ObjectType.OBJECT_INDEX:
         return (A_MOMENT,)
     return ()
+
+
+def is_beside_writes(root: ast.Node) -> bool:
+    """Whether an ALTER TABLE locks out neither reads nor writes; such a lock is not in the WAL either."""
+    return isinstance(root, ast.AlterTableStmt) and {each.subtype for each in root.cmds or ()} <= _SHARED
 
 
 def parsed(statement: str) -> ast.Node | None:
@@ -89,7 +96,7 @@ def together(fix: Candidate, statements: Sequence[str], *, is_undo: bool = False
     Where the first one puts a table aside under another name, that name tells whether it was done: a script
     that broke off behind it is run again, and passes over it.
     """
-    lines = [AT_ONCE, *map(ended, fix.in_order(statements))]
+    lines = [AT_ONCE, *_referred_locked(statements), *map(ended, fix.in_order(statements))]
     aside = _put_aside(fix)
     if not aside or not statements:
         return lines
@@ -102,6 +109,23 @@ def together(fix: Candidate, statements: Sequence[str], *, is_undo: bool = False
         *lines,
         "\\endif",
     ]
+
+
+def _referred_locked(statements: Sequence[str]) -> list[str]:
+    """That the tables which foreign keys refer to are locked too: their triggers are made there, and dropped.
+
+    ADD FOREIGN KEY takes SHARE ROW EXCLUSIVE on them, and dropping one ACCESS EXCLUSIVE (ATAddForeignKey-
+    Constraint, ATExecDropConstraint, RemoveTriggerById).
+    """
+    added = [
+        each.def_
+        for root in map(parsed, statements)
+        if isinstance(root, ast.AlterTableStmt)
+        for each in root.cmds or ()
+        if each.subtype == enums.AlterTableType.AT_AddConstraint
+    ]
+    names = sorted({str(RawStream()(each.pktable)) for each in added if each.pktable is not None})
+    return [f"{_REFERRED_LOCKED}: {', '.join(names)}."] if names else []
 
 
 def _put_aside(fix: Candidate) -> str:

@@ -9,7 +9,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pglast import ast, enums
 
 from pgassay.sql_text import constant, qualified
-from pgassay.tune.answer.concurrently import LIMITED, made_concurrently, reindexed, text_of, unlimited
+from pgassay.tune.answer.beside_partitioning import by_hand, with_partitions
+from pgassay.tune.answer.concurrently import (
+    LIMITED,
+    made_concurrently,
+    reindexed,
+    text_of,
+    unlimited,
+    whole_or_warned,
+)
 from pgassay.tune.answer.locks import (
     A_MOMENT,
     HALF_DROPPED,
@@ -43,6 +51,12 @@ _CHECKSUMS = (
     "-- and run pg_checksums --enable first.",
 )
 _BEFORE = "public.pgassay_settings_before"
+# Another apply.sql may have put values there, which its own undo.sql needs.
+_BEFORE_DROPPED = f"SELECT 'DROP TABLE {_BEFORE}' WHERE NOT EXISTS (SELECT FROM {_BEFORE}) \\gexec"
+# pg_get_indexdef leaves them out (src/backend/utils/adt/ruleutils.c).
+_NOT_KEPT = (
+    "-- It comes back in the default tablespace and without its comment: note these first if it has any."
+)
 _ALL_SESSIONS = (
     "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
@@ -59,8 +73,10 @@ def apply_script(
     measured_on: the machine in words, where nothing is known of that of the server: then settings, which
     follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
-    ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
-    return _script("apply.sql", ordered, [_applying(fix, known, measured_on) for fix in ordered], heads)
+    ordered, known = _in_order(fixes), with_partitions(fixes, facts)
+    given = [pair for fix in ordered for pair in fix.settings.items()]
+    parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on, given) for fix in ordered]
+    return _script("apply.sql", ordered, parts, heads)
 
 
 def undo_script(
@@ -70,10 +86,13 @@ def undo_script(
     heads: Mapping[str, str] | None = None,
 ) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
-    backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
-    script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards], heads)
+    backwards, known = _in_order(fixes)[::-1], with_partitions(fixes, facts)
+    parts = [
+        by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on) for fix in backwards
+    ]
+    script = _script("undo.sql", backwards, parts, heads)
     has_settings = not measured_on and any(fix.settings for fix in fixes)
-    return script + (f"\nDROP TABLE {_BEFORE};\n" if has_settings else "")
+    return script + (f"\n{_BEFORE_DROPPED}\n" if has_settings else "")
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
@@ -82,25 +101,6 @@ def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
     Settings come last: where a provider refuses ALTER SYSTEM, the script ends there.
     """
     return sorted(fixes, key=lambda fix: (not fix.at_once, bool(fix.settings)))
-
-
-def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
-    """The tables as they are once they are partitioned by a fix, for the indexes that others make on them."""
-    if facts is None:
-        return None
-    tables = {(table.schema_, table.name): table for table in facts.tables}
-    for root in (parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
-        if not isinstance(root, ast.CreateStmt) or root.relation is None:
-            continue
-        place = (str(root.relation.schemaname), str(root.relation.relname))
-        if root.partspec is not None and place in tables:
-            tables[place] = tables[place].model_copy(update={"kind": "partitioned", "indexes": ()})
-        for above in root.inhRelations or ():
-            tables[place] = TableFacts(
-                schema_=place[0], name=place[1], kind="table", columns=(), parent=str(above.relname),
-                parent_schema=str(above.schemaname),
-            )  # fmt: skip
-    return facts.model_copy(update={"tables": tuple(tables.values())})
 
 
 def _script(
@@ -118,21 +118,25 @@ def _why(fix: Candidate) -> list[str]:
     """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
     if fix.kind != "unneeded-index":
         return []
-    return [*_comment(fix.reason), *(_comment(f"To undo it: {'; '.join(fix.undo)}") if fix.undo else [])]
+    again = [*_comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
+    return [*_comment(fix.reason), *again]
 
 
 def _comment(text: str) -> list[str]:
     return [f"-- {line}" for line in text.splitlines()]
 
 
-def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
+def _applying(
+    fix: Candidate, facts: SchemaFacts | None, measured_on: str, given: Sequence[tuple[str, str]]
+) -> list[str]:
     if fix.at_once:
         lines = together(fix, fix.sql)
     else:
         lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
     lines = [*(f"-- {each}" for each in fix.comments), *lines]
     if fix.settings:
-        lines += _settings_told(fix.settings, measured_on) if measured_on else _settings_applied(fix.settings)
+        told = _settings_told(fix.settings, measured_on) if measured_on else None
+        lines += told or _settings_applied(fix.settings, given)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -158,18 +162,24 @@ def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
     ]
 
 
-def _settings_applied(settings: dict[str, str]) -> list[str]:
-    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
+def _settings_applied(settings: dict[str, str], given: Sequence[tuple[str, str]]) -> list[str]:
+    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table.
+
+    `given`: what the whole script sets.
+    """
     names = ", ".join(map(constant, settings))
+    own = ", ".join(f"({constant(name)}, {constant(value)})" for name, value in given)
     return [
         "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
         f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
-        # A value that waits for a restart is there with an error.
-        f"INSERT INTO {_BEFORE} SELECT s.name, f.setting FROM pg_catalog.pg_settings s "
+        # A value that waits for a restart is there with an error. What this script has set is not what was
+        # before it, when it is run again; what an earlier one had set is.
+        f"INSERT INTO {_BEFORE} SELECT DISTINCT ON (s.name) s.name, f.setting FROM pg_catalog.pg_settings s "
         "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name "
         "AND f.sourcefile LIKE '%postgresql.auto.conf' "
-        f"WHERE s.name IN ({names}) ON CONFLICT DO NOTHING;",
+        f"WHERE s.name IN ({names}) AND (s.name, COALESCE(f.setting, '')) NOT IN ({own}) "
+        "ORDER BY s.name, f.seqno DESC ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
         *(f"ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
         "SELECT pg_reload_conf();",
@@ -329,12 +339,14 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         yield "-- Not all of its partitions are tables, so that this locks it against writes meanwhile."
         if relation is not None:
             relation.inh = True
+        root.if_not_exists = bool(name)
         yield text_of(root)
         return
     relation.inh, root.if_not_exists = False, True
     yield A_MOMENT
     yield text_of(root)
     yield from _on_parts(root, table, name, facts, name)
+    yield whole_or_warned(qualified(table.schema_, name), qualified(table.schema_, table.name))
 
 
 def _on_parts(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
+from pgassay.tune.answer.locks import is_beside_writes
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.finders.evidence.conditions import walk
@@ -155,9 +156,11 @@ def _memory(candidate: Candidate) -> Iterator[str]:
 
 
 def _standbys(candidate: Candidate, wal_bytes: int | None) -> Iterator[str]:
-    if candidate.sql and wal_bytes is not None and wal_bytes >= _WAL_BYTES_MIN:
+    # What is done on the copy alone wrote most of its WAL.
+    is_known = bool(candidate.sql) and not candidate.on_copy
+    if is_known and wal_bytes is not None and wal_bytes >= _WAL_BYTES_MIN:
         yield f"it writes {wal_bytes / _MEGABYTE:,.0f} MB of WAL, which every standby receives and replays"
-    for root in _parsed(candidate.sql):
+    for root in _parsed(candidate.in_order(candidate.sql)):
         if isinstance(root, ast.VacuumStmt) and root.is_vacuumcmd:
             options = {str(option.defname).lower() for option in root.options or ()}
             yield (
@@ -167,7 +170,7 @@ def _standbys(candidate: Candidate, wal_bytes: int | None) -> Iterator[str]:
                 else "on a standby, queries that still see what it removes are cancelled after "
                 "max_standby_streaming_delay, unless hot_standby_feedback is on"
             )
-        elif isinstance(root, ast.DropStmt | ast.AlterTableStmt):
+        elif isinstance(root, ast.DropStmt | ast.AlterTableStmt) and not is_beside_writes(root):
             yield "a standby replays its exclusive lock: queries on that table wait for it there too"
 
 

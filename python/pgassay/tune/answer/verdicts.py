@@ -83,8 +83,7 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
         if each.name not in chance and not (each.ratio > 1 and each.name in inserts(judged.baseline))
     )
     is_tried = tried is not None and not tried.refused
-    # What making the data of another server took here says nothing of what an upgrade or a move takes.
-    built = None if candidate.build is not None or candidate.storage is not None else tried
+    built = _built(candidate, tried)
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
@@ -114,13 +113,23 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
             bytes=built.bytes if built else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements, elsewhere) if is_tried else None,
             per_month=candidate.per_month,
-            wal_bytes=tried.wal_bytes if tried else None,
+            wal_bytes=tried.wal_bytes if tried and not candidate.on_copy else None,
         ),
         same_results=judged.found.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
         note="; ".join(part for part in (note, freed, late, others, side) if part),
     )
+
+
+def _built(candidate: Candidate, tried: Tried | None) -> Tried | None:
+    """What applying it took on the copy, where that is what applying it takes; None where it says nothing.
+
+    Making the data of another server is no upgrade and no move, and what is done on the copy alone is in no
+    script.
+    """
+    is_made_anew = candidate.build is not None or candidate.storage is not None
+    return None if is_made_anew or candidate.on_copy else tried
 
 
 def _own_gain(baseline: Baseline, tried: Tried) -> float:

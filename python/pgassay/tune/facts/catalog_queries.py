@@ -26,10 +26,12 @@ _OURS = """n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 # A crash loses the counts of tables and indexes, and no time of the database's tells: those of the background
 # writer begin anew then, with a time of their own (pgstat_reset_after_failure of
 # src/backend/utils/activity/pgstat.c). The postmaster may run on all the while.
+# PostgreSQL's own locales, C.UTF-8 and PG_UNICODE_FAST too, compare bytes as C does (collate_is_c of
+# src/backend/utils/adt/pg_locale_builtin.c): they differ in what is upper case.
 DATABASE = """
 SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text AS encoding,
     d.datcollate AS collation, /* 14- */
-    CASE d.datlocprovider WHEN 'c' THEN d.datcollate /* 15+ */
+    CASE d.datlocprovider WHEN 'c' THEN d.datcollate WHEN 'b' THEN 'C' /* 15+ */
         ELSE COALESCE(pg_catalog.to_jsonb(d) ->> 'datlocale', /* 15+ */
             pg_catalog.to_jsonb(d) ->> 'daticulocale', d.datcollate) END AS collation, /* 15+ */
     pg_catalog.current_setting('TimeZone') AS time_zone,

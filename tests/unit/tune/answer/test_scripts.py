@@ -1,13 +1,14 @@
 """apply.sql and undo.sql: CONCURRENTLY where it can be, in order, and what can't be taken back is said."""
 
 import pytest
-from pglast import parse_sql
+from pglast import parse_plpgsql, parse_sql
 
 import tune_samples
 from pgassay.model.build import Build
 from pgassay.tune.answer.scripts import apply_script, online, undo_script
 from pgassay.tune.candidate import Candidate, StatementRewrite
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
+from pgassay.tune.finders.evidence.building import defined_anew
 
 
 def candidate(**changes: object) -> Candidate:
@@ -41,7 +42,7 @@ def table(name: str, **changes: object) -> TableFacts:
 
 def without_limits(lines: list[str]) -> list[str]:
     """The statements without comments and limits of locks."""
-    apart = ("--", "SET lock_timeout", "\\set ", "SELECT pg_catalog.set_config", "SELECT 'DROP INDEX")
+    apart = ("--", "SET lock_timeout", "\\set ", "SELECT pg_catalog.set_config", "SELECT 'DROP INDEX", "DO ")
     return [line for line in lines if not line.startswith(apart)]
 
 
@@ -133,6 +134,14 @@ def test_an_index_of_a_partitioned_table_is_made_partition_by_partition() -> Non
     ]
 
 
+def test_partitions_that_came_since_leave_the_index_invalid_and_that_is_said() -> None:
+    known = facts(table("orders", kind="partitioned"), table("orders_1", parent="orders"))
+    warned = online("CREATE INDEX i ON orders (customer)", known)[-1]
+    assert 'IF EXISTS (SELECT FROM pg_catalog.pg_index WHERE indexrelid = \'"public"."i"\'::' in warned
+    assert 'RAISE WARNING \'%\', \'the index "public"."i" is not on all partitions of' in warned
+    assert parse_plpgsql(f"CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS {warned[3:-1]}")
+
+
 def of_two_levels(*others: TableFacts) -> SchemaFacts:
     return facts(
         table("orders", kind="partitioned"),
@@ -168,7 +177,8 @@ def test_partitions_that_are_not_known_or_no_tables_lock_it_and_that_is_said() -
     for known in (of_two_levels(), of_two_levels(foreign)):
         lines = online("CREATE INDEX i ON orders (customer)", known)
         assert "locks it against writes" in lines[0]
-        assert lines[1] == "CREATE INDEX i ON orders (customer);"
+        # One that is there is whole: the script may be run again, as after a refused ALTER SYSTEM.
+        assert lines[1] == "CREATE INDEX IF NOT EXISTS i ON orders (customer);"
 
 
 @pytest.mark.parametrize(
@@ -279,7 +289,25 @@ def test_a_value_that_alter_system_had_set_is_kept_before_it_is_overwritten() ->
     assert "every session" in applied
     # Put back by undo.sql, of whichever of several fixes each is; the table goes at the end.
     assert "JOIN public.pgassay_settings_before" in undone and undone.count("DROP TABLE") == 1
-    assert undone.rstrip().endswith("DROP TABLE public.pgassay_settings_before;")
+    # Not with what another script has put there.
+    assert undone.rstrip().endswith(
+        "SELECT 'DROP TABLE public.pgassay_settings_before' "
+        "WHERE NOT EXISTS (SELECT FROM public.pgassay_settings_before) \\gexec"
+    )
+
+
+def test_what_an_earlier_script_has_set_is_what_was_before_and_what_this_one_has_set_is_not() -> None:
+    """As after a second tuning, and when the script is run again."""
+    applied = apply_script([SETTING], None)
+    kept = next(line for line in applied.splitlines() if line.startswith("INSERT INTO"))
+    assert "(s.name, COALESCE(f.setting, '')) NOT IN (('work_mem', '64MB'))" in kept
+    assert kept.endswith("ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;")
+    parse_sql(kept)
+    # Nor is what another of its fixes has set.
+    more = candidate(id="more", settings={"work_mem": "128MB", "jit": "off"})
+    both = [line for line in apply_script([SETTING, more], None).splitlines() if line.startswith("INSERT")]
+    own = "NOT IN (('work_mem', '64MB'), ('work_mem', '128MB'), ('jit', 'off'))"
+    assert len(both) == 2 and all(own in line for line in both)
 
 
 def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
@@ -290,6 +318,23 @@ def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> N
     place = next(number for number, line in enumerate(lines) if "IF NOT EXISTS orders_customer" in line)
     assert lines[place - 1].startswith("SELECT 'DROP INDEX CONCURRENTLY \"orders_customer\"' FROM")
     assert lines[place - 1].endswith("AND NOT indisvalid \\gexec")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("email COLLATE app.ci", "((email COLLATE app.ci))"),
+        ('lower("E") COLLATE app."C i" app.ops DESC', '((lower("E") COLLATE app."C i") app.ops DESC)'),
+        ('email COLLATE "C"', '(email COLLATE "C")'),
+    ],
+)
+def test_a_collation_in_a_schema_is_one_name_in_the_index_that_is_made_again(key: str, expected: str) -> None:
+    """As pg_get_indexdef has it where the schema is not in the search path."""
+    definition = f"CREATE INDEX i ON public.t USING btree ({key})"
+    fix = candidate(sql=("DROP INDEX public.i",), undo=(definition,))
+    made = f"CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON public.t {expected};"
+    assert made in undo_script([fix], None).splitlines()
+    assert defined_anew(definition) == f"CREATE INDEX ON public.t {expected}"
 
 
 def test_an_extension_stays_and_that_is_said() -> None:

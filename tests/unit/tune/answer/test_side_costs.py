@@ -10,6 +10,7 @@ from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.facts.schema import TableFacts
+from pgassay.tune.search.selection import Tried
 
 SETS_A = TunedStatement(name="set a", sql="UPDATE t SET a = 1 WHERE id = 2", writes=True)
 SETS_B = TunedStatement(name="set b", sql="UPDATE t SET b = 1 WHERE id = 2", writes=True)
@@ -76,6 +77,36 @@ def test_standbys_replay_wal_locks_and_removals() -> None:
     assert of("ANALYZE t") == ""
     assert "a standby replays its exclusive lock" in of("DROP INDEX i")
     assert of("THIS is of a newer grammar") == ""
+
+
+def test_what_is_done_on_the_copy_alone_costs_no_standby_anything() -> None:
+    """The script sets fillfactor, and leaves VACUUM (FULL) to its reader."""
+    anew = "VACUUM (FULL, ANALYZE) t"
+    candidate = samples.candidate("i", sql=("ALTER TABLE t SET (fillfactor = 80)", anew))
+    assert "wait for its exclusive lock" in side_costs(candidate, 52_000_000, (), None)
+    assert side_costs(candidate.model_copy(update={"on_copy": (anew,)}), 52_000_000, (), None) == ""
+    tried = {"index:useless": Tried("index:useless", {"list": 1.0}, 9.0, -(8 << 20), wal_bytes=52_000_000)}
+    for on_copy, cost in (((), (9.0, -(8 << 20), 52_000_000)), ((anew,), (None, 4096, None))):
+        fix = samples.candidate("useless", sql=("SELECT 1", anew), on_copy=on_copy, bytes=4096)
+        (told,) = ranked(samples.of_one(candidates=(fix,), tried=tried))
+        assert (told.cost.build_s, told.cost.bytes, told.cost.wal_bytes) == cost
+        assert ("it frees" in told.note) is not bool(on_copy)
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_replayed"),
+    [
+        ("ALTER TABLE t SET (fillfactor = 80)", False),
+        ("ALTER TABLE t RESET (autovacuum_enabled)", False),
+        ("ALTER TABLE t ALTER COLUMN a SET STATISTICS 1000", False),
+        ("ALTER TABLE t ADD PRIMARY KEY (a)", True),
+        ("ALTER TABLE t SET (fillfactor = 80), ADD PRIMARY KEY (a)", True),
+    ],
+)
+def test_a_standby_replays_exclusive_locks_alone(sql: str, is_replayed: bool) -> None:
+    """SHARE UPDATE EXCLUSIVE, as storage parameters and statistics targets take it, is not in the WAL."""
+    words = side_costs(samples.candidate("i", sql=(sql,)), None, (), None)
+    assert ("a standby replays its exclusive lock" in words) is is_replayed
 
 
 def test_only_what_may_be_applied_has_its_costs_told() -> None:

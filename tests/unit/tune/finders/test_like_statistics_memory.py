@@ -6,6 +6,7 @@ import pytest
 
 from finder_samples import COLUMNS, ROWS, facts, plan, symptom
 from pgassay.tune.candidate import AdvisedMachine
+from pgassay.tune.facts.catalog_queries import DATABASE, query
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.operations.analyze import _Saved, _statistics, _Wrong
@@ -31,6 +32,18 @@ def test_like_has_the_operator_class_of_the_columns_type(kind: str, opclass: str
     found = find(symptom(plan("(a ~~ 'abc%'::text)"), known=of_type(kind)))
     (like,) = [each for each in found if each.kind == "like-prefix"]
     assert like.id == f"index:t(a {opclass})"
+
+
+@pytest.mark.parametrize("collation", ["C", "pg_c_utf8", "pg_unicode_fast"])
+def test_like_needs_no_operator_class_where_texts_are_compared_by_their_bytes(collation: str) -> None:
+    known = of_type("text")
+    columns = [each.model_copy(update={"collation": collation}) for each in known.tables[0].columns]
+    known = known.model_copy(update={"tables": facts(columns=columns).tables})
+    found = find(symptom(plan("(a ~~ 'abc%'::text)"), known=known))
+    (like,) = [each for each in found if each.kind == "like-prefix"]
+    assert like.id == "index:t(a)" and "which LIKE needs" not in like.reason
+    # So is a database of PostgreSQL's own provider, whatever its locale is called.
+    assert "WHEN 'b' THEN 'C'" in query(DATABASE, 170000) and "'b'" not in query(DATABASE, 140000)
 
 
 def test_statistics_of_other_kinds_on_the_same_columns_have_another_name() -> None:

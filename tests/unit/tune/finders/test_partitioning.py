@@ -90,6 +90,16 @@ def test_keys_and_references_are_made_again() -> None:
     )
 
 
+def test_the_tables_that_its_foreign_keys_refer_to_are_locked_and_that_is_said() -> None:
+    """ADD FOREIGN KEY makes triggers on them, and dropping one takes ACCESS EXCLUSIVE there."""
+    found = partitioned(constraints=(KEY, FOREIGN))
+    for script in (apply_script([found], None), undo_script([found], None)):
+        said = '-- Towards its end so are the tables that its foreign keys refer to: "Other".u.'
+        lines = script.splitlines()
+        assert lines.index(said) == lines.index("BEGIN;") - 1
+    assert "foreign keys" not in apply_script([partitioned(constraints=(KEY,))], None)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -144,3 +154,30 @@ def test_an_index_beside_it_is_made_on_the_new_tables_partitions() -> None:
     assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS t_p17_i ON public.t_p17 (a);" in applied
     undone = undo_script([first, partitioned()], facts())
     assert undone.index("DROP INDEX IF EXISTS public.i;") < undone.index("BEGIN;")
+
+
+@pytest.mark.parametrize(
+    ("sql", "undo", "words"),
+    [
+        ("DROP INDEX public.x", "CREATE INDEX x ON public.t USING btree (a)", "has another name there"),
+        (
+            "ALTER TABLE public.t SET (fillfactor = 80)",
+            "ALTER TABLE public.t RESET (fillfactor)",
+            "Each of its partitions takes",
+        ),
+    ],
+)
+def test_what_a_partitioned_table_can_not_be_given_beside_it_is_told_and_not_run(
+    sql: str, undo: str, words: str
+) -> None:
+    """The old index would go from the table that is put aside, and ALTER TABLE would end the script."""
+    other = index("x", "a", definition="CREATE INDEX x ON public.t USING btree (a)")
+    found = partitioned(other)
+    known = facts(other, pages=2000, columns=columns("integer", "1", "2000"))
+    fix = samples.candidate("beside", sql=(sql,), undo=(undo,))
+    applied, undone = apply_script([found, fix], known), undo_script([found, fix], known)
+    assert words in applied and f"\n-- {sql};\n" in applied
+    assert "Nothing to take back" in undone and "INDEX CONCURRENTLY" not in applied + undone
+    assert "\nALTER TABLE public.t SET" not in applied and "\nALTER TABLE public.t RESET" not in undone
+    # Without partitioning it is run.
+    assert "Nothing to take back" not in undo_script([fix], known)

@@ -89,3 +89,5 @@ def test_the_script_says_why_it_goes_and_how_it_comes_back() -> None:
     )
     script = apply_script([found], None)
     assert f"-- {found.reason}" in script and f"-- To undo it: {definition}" in script
+    # What pg_get_indexdef does not tell, nobody can make again.
+    assert "\n-- It comes back in the default tablespace and without its comment" in script

@@ -16,7 +16,8 @@ from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, rows_counted
 
-_C = ("C", "POSIX", "ucs_basic")
+# These compare bytes: LIKE finds a beginning by them (src/backend/utils/adt/like_support.c).
+_C = ("C", "POSIX", "ucs_basic", "pg_c_utf8", "pg_unicode_fast")
 
 
 def prefix_of(pattern: str) -> str:

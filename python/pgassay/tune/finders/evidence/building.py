@@ -121,6 +121,20 @@ def defined_anew(definition: str, *, name: str | None = None) -> str:
     if not isinstance(root, ast.IndexStmt) or root.relation is None:
         return definition
     root.idxname, root.relation.inh = name, True
+    return index_sql(root)
+
+
+def index_sql(root: ast.IndexStmt) -> str:
+    """CREATE INDEX as SQL. A collation with its schema goes into the key's expression, which means the same.
+
+    RawStream writes the parts of its name with a comma, as two keys; the server strips a COLLATE from an
+    expression (ComputeIndexAttrs of src/backend/commands/indexcmds.c).
+    """
+    for key in root.indexParams or ():
+        if len(key.collation or ()) > 1:
+            column = ast.ColumnRef(fields=(ast.String(sval=key.name),)) if key.name else key.expr
+            key.expr = ast.CollateClause(arg=column, collname=key.collation)
+            key.name, key.collation = None, None
     return str(RawStream()(root))
 
 

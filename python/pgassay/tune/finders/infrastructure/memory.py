@@ -59,9 +59,14 @@ def _needed_kb(plan: ExplainedPlan, node: PlanNode, version: int) -> float:
         return _groups_kb(plan, node, version)
     rows = (node.rows or 0.0) * max((node.loops or 1.0) / max(node.processes, 1.0), 1.0)
     by_width = rows * ((node.width or 16) + _ROW_OVERHEAD_BYTES) / _KB
+    processes = max(node.processes, 1.0)
     if node.batches and node.batches > 1 and node.memory_kb:
-        return max(node.memory_kb * node.batches * 1.2, by_width)
-    return max(by_width, (node.sort_kb or node.disk_kb or 0) * 1.3)
+        # All processes share the table of a parallel hash, and may each give as much to it
+        # (ExecChooseHashTableSize of src/backend/executor/nodeHash.c).
+        whole_kb = node.memory_kb * node.batches * 1.2
+        return max(whole_kb / processes if node.parallel else whole_kb, by_width)
+    # What the sorts of all processes took together.
+    return max(by_width, (node.sort_kb or node.disk_kb or 0) * 1.3 / processes)
 
 
 def _groups_kb(plan: ExplainedPlan, node: PlanNode, version: int) -> float:
@@ -85,6 +90,8 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
     below = [each for each in plan.nodes if each.parent == node.id]
     timed = (node.temp_io_read_ms or 0.0) + (node.temp_io_write_ms or 0.0)
     timed -= sum((each.temp_io_read_ms or 0.0) + (each.temp_io_write_ms or 0.0) for each in below)
+    # Summed over all processes, where the node's time is that of each.
+    timed /= max(node.processes, 1.0)
     own = node.own_ms or 0.0
     share = 0.0
     if node.sort_kb:

@@ -35,11 +35,14 @@ def _reading(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     if evidence.symptom.machine.random_read_us is None:
         return
     for scan in evidence.scans:
-        read, waited = scan.node.own_buffers_read or 0, scan.node.io_read_ms or 0.0
+        read, of_all_ms = scan.node.own_buffers_read or 0, scan.node.io_read_ms or 0.0
+        # Of each process, as the scan's time is: EXPLAIN sums the waits of all of them.
+        waited = of_all_ms / max(scan.node.processes, 1.0)
         if not read or waited < READ_SHARE_MIN * scan.ms:
             continue
         bitmap = scan.node.type == "Bitmap Heap Scan"
-        if bitmap and waited / read < PAGE_MS_MIN:
+        page_ms = of_all_ms / read
+        if bitmap and page_ms < PAGE_MS_MIN:
             continue
         settings = {}
         if bitmap and evidence.setting("effective_io_concurrency", 1) <= 1:
@@ -47,7 +50,7 @@ def _reading(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         if (
             evidence.facts.version >= _FIRST_WITH_METHODS
             and evidence.facts.settings.get("io_method") == "sync"
-            and (bitmap or (scan.is_sequential and waited / read >= PAGE_MS_MIN / 3))
+            and (bitmap or (scan.is_sequential and page_ms >= PAGE_MS_MIN / 3))
         ):
             settings["io_method"] = "worker"
         if not settings:

@@ -173,10 +173,12 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         table = wrong.scan.table
         where, name = place(table), table.name
         if is_stale(evidence, wrong.scan.read_table):
-            when = table.last_analyze[:16] if table.last_analyze else "never"
+            # Of the partition that was read: autovacuum never analyses the table that has it.
+            read = wrong.scan.read_table
+            when = read.last_analyze[:16] if read.last_analyze else "never"
             yield _offer(
                 wrong, "analyze", f"analyze:{where}", f"ANALYZE {name}",
-                f"{_sentence(wrong)}; last analysed: {when}, {table.changed_since_analyze or 0:,} "
+                f"{_sentence(wrong)}; last analysed: {when}, {read.changed_since_analyze or 0:,} "
                 "rows changed since",
                 (f"ANALYZE {where}",), "",
             )  # fmt: skip

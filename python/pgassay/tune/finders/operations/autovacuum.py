@@ -23,6 +23,7 @@ _SCALE_FACTOR, _COST_LIMIT = 0.01, 2000
 # autovacuum_vacuum_max_threshold, from 18 on: so many dead rows are enough, however large the table is.
 _LARGEST_SINCE, _LARGEST = 180_000, 100_000_000
 _ENABLED = ("autovacuum_enabled",)
+_LIMIT = ("autovacuum_vacuum_cost_limit",)
 _FACTORS = ("autovacuum_vacuum_scale_factor", "autovacuum_vacuum_insert_scale_factor")
 # What parse_bool of src/backend/utils/adt/bool.c takes for false; pg_class keeps it as it was typed.
 _OFF = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
@@ -55,14 +56,13 @@ def _remedy(
     if rows < _ROWS_MIN or dead < _DEAD_MIN * rows:
         return None
     if dead > _LATE * threshold:
-        limit = _option(evidence, table, "autovacuum_vacuum_cost_limit", -1)
-        if limit >= _COST_LIMIT:
+        if not _is_held_back(evidence, table):
             return None
-        return (
-            "autovacuum:cost-limit", "Make autovacuum faster", (),
-            f"{dead:,.0f} rows are dead, autovacuum should have run at {threshold:,.0f}",
-            {"autovacuum_vacuum_cost_limit": str(_COST_LIMIT)},
-        )  # fmt: skip
+        why = f"{dead:,.0f} rows are dead, autovacuum should have run at {threshold:,.0f}"
+        if _LIMIT[0] in table.options:  # which the server's does not change
+            set_anew = f"ALTER TABLE {where} SET ({_LIMIT[0]} = {_COST_LIMIT})"
+            return f"autovacuum:{where}:cost-limit", f"Make autovacuum of {name} faster", (set_anew,), why, {}
+        return "autovacuum:cost-limit", "Make autovacuum faster", (), why, {_LIMIT[0]: str(_COST_LIMIT)}
     changed = float((table.updated or 0) + (table.deleted or 0))
     if dead < threshold and changed >= _CHANGED_MIN * rows and factor > _SCALE_FACTOR:
         return (
@@ -71,6 +71,19 @@ def _remedy(
             f"{changed:,.0f} rows were changed; autovacuum waits until {threshold:,.0f} are dead", {},
         )  # fmt: skip
     return None
+
+
+def _is_held_back(evidence: FinderEvidence, table: TableFacts) -> bool:
+    """Whether autovacuum sleeps so often that a higher cost limit makes it faster.
+
+    -1 stands for VACUUM's own settings; without a delay it never sleeps (VacuumUpdateCosts of
+    src/backend/postmaster/autovacuum.c).
+    """
+    delay = _option(evidence, table, "autovacuum_vacuum_cost_delay", 2)
+    limit = _option(evidence, table, _LIMIT[0], -1)
+    delay = evidence.setting("vacuum_cost_delay", 0) if delay < 0 else delay
+    limit = evidence.setting("vacuum_cost_limit", 200) if limit <= 0 else limit
+    return delay > 0 and limit < _COST_LIMIT
 
 
 def _as_it_was(table: TableFacts, names: tuple[str, ...]) -> Iterator[str]:
@@ -90,7 +103,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         if remedy is None:
             continue
         id_, title, sql, reason, settings = remedy
-        changed = _ENABLED if id_.endswith(":enabled") else _FACTORS
+        changed = {"enabled": _ENABLED, "cost-limit": _LIMIT}.get(id_.rpartition(":")[2], _FACTORS)
         yield FinderOffer(
             Candidate(
                 id=id_,

@@ -41,7 +41,8 @@ def _table(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     if not any(column.width for column in table.columns):
         return
     gone = 1 - needed / table.pages
-    io_ms = scan.node.io_read_ms or 0.0
+    # Summed over all processes, where the scan's time is that of each.
+    io_ms = (scan.node.io_read_ms or 0.0) / max(scan.node.processes, 1.0)
     page_part = table.pages * _PAGE_IN_ROWS / (table.pages * _PAGE_IN_ROWS + max(rows, 1.0))
     saved = (io_ms + max(scan.ms - io_ms, 0.0) * page_part) * gone
     where = place(table)
