@@ -62,6 +62,23 @@ _GB = 1024**3
 _SESSION = (
     "SELECT pid, usename, application_name, client_addr, state, xact_start, query FROM pg_stat_activity"
 )
+# Who has written and is between two statements has no snapshot at READ COMMITTED, and holds by its number.
+_HELD_BY_SESSION = (
+    f"{_SESSION} WHERE backend_xmin IS NOT NULL OR backend_xid IS NOT NULL "
+    "ORDER BY greatest(age(backend_xmin), age(backend_xid)) DESC"
+)
+# Where each kind of holder of dead rows is seen, the oldest first; else among the sessions.
+_HOLDERS = {
+    "prepared transaction": "SELECT * FROM pg_prepared_xacts ORDER BY age(transaction) DESC",
+    "standby": (
+        "SELECT pid, application_name, client_addr, state, backend_xmin, age(backend_xmin) FROM "
+        "pg_stat_replication WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC"
+    ),
+    "replication slot": (
+        "SELECT slot_name, slot_type, active, active_pid, xmin, age(xmin) FROM pg_replication_slots "
+        "WHERE xmin IS NOT NULL ORDER BY age(xmin) DESC"
+    ),
+}
 
 
 def headline(
@@ -214,10 +231,14 @@ def _of_fault(interval: Interval, fault: Cause) -> Headline:
 
 
 def _held_bloat(interval: Interval, figures: _Figures, _phrase: str) -> _Told:
-    holder = str(figures["held_by"]).removeprefix("session ")
+    held_by = str(figures["held_by"])
+    holder = held_by.removeprefix("session ")
+    looked_at = next(
+        (query for kind, query in _HOLDERS.items() if held_by.startswith(kind)), _HELD_BY_SESSION
+    )
     return _Told(
         f"{holder} keeps VACUUM from removing dead rows of {figures['table']}",
-        command=psql(interval, f"{_SESSION} WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC"),
+        command=psql(interval, looked_at),
     )
 
 

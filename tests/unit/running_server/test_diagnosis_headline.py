@@ -1,0 +1,58 @@
+"""The one thing to do of a diagnosis, and the command to type next."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgassay.analysis.diagnosis.headline import headline
+from pgassay.analysis.diagnosis.interval import Cost, Interval
+from pgassay.model.cause import Cause, CauseKind, Layer
+from pgassay.model.running_server.diagnosis import DiagnosedServer
+
+S = 1_000_000_000
+SERVER = DiagnosedServer(
+    name="db:5432/shop", version="18.4", role="me", is_local=True, is_standby=False, postmaster_pid=70,
+    data_directory="/data", device="sda",
+)  # fmt: skip
+
+
+def interval(**changes: Any) -> Interval:
+    """Thirty seconds of a server."""
+    base = Interval(
+        server=SERVER, folder=Path("/nowhere"), started_at="2026-03-01T12:00:00.000+00:00", begin_ns=0,
+        end_ns=30 * S, seconds_asked=30, interrupted=False, is_hidden=False,
+        cost=Cost(0.01, 0.02, 0.03, 10, 100, 0), samples=(), counters={}, settings={},
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def cause(
+    name: str, kind: CauseKind = "fault", layer: Layer = "operations", **evidence: float | str
+) -> Cause:
+    """One that half of the time goes to."""
+    return Cause(
+        arm="db", kind=kind, cause=name, layer=layer, seconds=5.0, share=0.5, evidence=evidence,
+        gain_if_lifted=None, remedy="Do it.", trials=1, observed=1,
+    )  # fmt: skip
+
+
+UNKNOWN = cause("unknown", "limit", "measurement")
+
+
+@pytest.mark.parametrize(
+    ("holder", "seen_in"),
+    [
+        # Idle in transaction after a write at READ COMMITTED: no snapshot, but a number.
+        ("session process 7 (app)", "WHERE backend_xmin IS NOT NULL OR backend_xid IS NOT NULL ORDER"),
+        ("prepared transaction x17", "FROM pg_prepared_xacts"),
+        ("standby process 9 (reports)", "FROM pg_stat_replication"),
+        ("replication slot spare", "FROM pg_replication_slots"),
+    ],
+)
+def test_who_holds_dead_rows_is_looked_up_where_he_is_seen(holder: str, seen_in: str) -> None:
+    held = cause("bloat-held", held_by=holder, table="public.t", transactions_since=9.0)
+    told = headline(interval(), [UNKNOWN, held], [], [])
+    assert told.sentence.casefold().startswith(holder.removeprefix("session "))
+    assert seen_in in told.command
