@@ -1,7 +1,7 @@
 """One interval of a running server: samplers beside, counters at both ends, samples of sessions between."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from pgassay.trial.observe.server_observer import window_files
 from pgassay.trial.observe.server_reads import ServerReadsSampler
 from pgassay.trial.snapshots import counters
 from pgassay.trial.snapshots.vacuum_state import TransactionRate, vacuum_state_or_none, with_ages
+from pgassay.words import join
 
 APPLICATION = "pgassay diagnose"
 # Counters of the machine, and sessions with their statements: often enough to see when something changed.
@@ -95,7 +96,11 @@ class _Edges:
             upkeep=self._upkeep(),
             caps=EvidenceCaps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
-            missing=(*self._target.missing, *filter(None, [self._statements.reason])),
+            missing=(
+                *self._target.missing,
+                *filter(None, [self._statements.reason]),
+                *_reset(counters.reset_views(self._snapshot, after, self._views)),
+            ),
             clients_cpu_s=clients_cpu_s,
             others=others,
         )
@@ -116,6 +121,15 @@ class _Edges:
         clients = other_processes.clients_of(self._pid, other_processes.children_of(self._pid, now), worked)
         others = {pid: used[pid] for pid in used if pid not in clients}
         return sum(used[pid][1] for pid in clients), other_processes.named(others, seconds)
+
+
+def _reset(views: Sequence[str]) -> list[str]:
+    if not views:
+        return []
+    return [
+        f"what was counted in {join(views)} before the statistics were reset, within the interval: rates by "
+        "that are too low"
+    ]
 
 
 @dataclass(frozen=True)
