@@ -56,3 +56,21 @@ def test_who_holds_dead_rows_is_looked_up_where_he_is_seen(holder: str, seen_in:
     told = headline(interval(), [UNKNOWN, held], [], [])
     assert told.sentence.casefold().startswith(holder.removeprefix("session "))
     assert seen_in in told.command
+
+
+@pytest.mark.parametrize(
+    ("has", "wal_bytes", "told"),
+    [
+        # Twice the WAL of five minutes: 10 MB/s are 3 GB.
+        ("1GB", 3e8, "8GB"),
+        # A standby counts no WAL of its own, and its restartpoints come because of the primary's.
+        ("10GB", None, "32GB"),
+        ("1GB", None, "2GB"),
+    ],
+)
+def test_max_wal_size_is_never_lowered(has: str, wal_bytes: float | None, told: str) -> None:
+    fault = cause("checkpoint", seconds_between=7.0, max_wal_size=has)
+    counters = {} if wal_bytes is None else {"pg_stat_wal": [{"wal_bytes": wal_bytes}]}
+    seen = interval(settings={"max_wal_size": has}, counters=counters)
+    sql = headline(seen, [UNKNOWN, fault], [], []).sql
+    assert sql == f"ALTER SYSTEM SET max_wal_size = '{told}'; SELECT pg_reload_conf();"

@@ -13,12 +13,14 @@ from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.statement_diagnosis import psql
 from pgassay.analysis.diagnosis.statement_findings import excerpt
+from pgassay.errors import UsageError
 from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.running_server.diagnosis import Blocker, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.plans.node_wording import table_in_sql
 from pgassay.sql_text import identifier
+from pgassay.value_syntax.quantities import size_bytes
 from pgassay.words import duration, figure, percent_fixed, plural, quantity
 
 STATEMENT = "statement"
@@ -295,15 +297,20 @@ _TOLD_BY: Mapping[str, Callable[[Interval, _Figures, str], _Told]] = {
 
 
 def _wal_size(interval: Interval) -> str:
-    """What the WAL of five minutes fills twice, at this rate, up to a power of two in GB.
+    """What the WAL of five minutes fills twice, at this rate, up to a power of two in GB; more than now.
 
     A checkpoint begins when a bit less than half of max_wal_size is written since the last one, with the
     default checkpoint_completion_target (src/backend/access/transam/xlog.c, CalculateCheckpointSegments).
+    A standby, which replays the WAL of another server, counts none.
     """
     rows = interval.counters.get("pg_stat_wal", ())
     wal_bytes = sum(float(row.get("wal_bytes") or 0) for row in rows)
     wanted = 2 * wal_bytes / interval.seconds * _SINCE_CHECKPOINT_S / _GB
-    return f"{2 ** max(1, math.ceil(math.log2(max(wanted, 1.0))))}GB"
+    try:
+        now = size_bytes(interval.settings.get("max_wal_size", ""), default_unit="MB") / _GB
+    except UsageError:
+        now = 0.0
+    return f"{2 ** max(1, math.ceil(math.log2(max(wanted, 2 * now, 1.0))))}GB"
 
 
 def _of_limit(interval: Interval, limit: Cause, statements: Sequence[DiagnosedStatement]) -> Headline:

@@ -151,7 +151,7 @@ CHECKPOINT = Rule(
     kind="fault",
     layer="operations",
     phrase="checkpoints came because the WAL grew to max_wal_size",
-    remedy="Raise max_wal_size, so that checkpoints are timed.",
+    remedy="Raise max_wal_size, so that checkpoints are timed; pg_wal needs room for as much.",
     next_step=(
         "Check the log for 'checkpoints are occurring too frequently', and how much WAL is written in "
         "checkpoint_timeout."
