@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgassay.analysis.diagnosis.headline import headline
+from pgassay.analysis.diagnosis.headline import ON_PRIMARY, headline
 from pgassay.analysis.diagnosis.interval import Cost, Interval
 from pgassay.model.cause import Cause, CauseKind, Layer
 from pgassay.model.running_server.diagnosis import DiagnosedServer
@@ -74,3 +74,16 @@ def test_max_wal_size_is_never_lowered(has: str, wal_bytes: float | None, told: 
     seen = interval(settings={"max_wal_size": has}, counters=counters)
     sql = headline(seen, [UNKNOWN, fault], [], []).sql
     assert sql == f"ALTER SYSTEM SET max_wal_size = '{told}'; SELECT pg_reload_conf();"
+
+
+def test_sql_that_a_standby_refuses_is_for_its_primary() -> None:
+    standby = interval(
+        server=SERVER.model_copy(update={"is_standby": True}), settings={"max_wal_size": "1GB"}
+    )
+    bloat = cause("bloat", table="public.t", pages=9.0)
+    wal = cause("checkpoint", seconds_between=7.0, max_wal_size="1GB")
+    assert headline(standby, [UNKNOWN, bloat], [], []).remedy == f"Do it. {ON_PRIMARY}"
+    assert headline(replace(standby, is_hidden=True), [UNKNOWN], [], []).remedy.endswith(ON_PRIMARY), "GRANT"
+    assert headline(interval(), [UNKNOWN, bloat], [], []).remedy == "Do it."
+    # ALTER SYSTEM is each server's own.
+    assert headline(standby, [UNKNOWN, wal], [], []).remedy == "Do it."

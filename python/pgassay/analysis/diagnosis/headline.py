@@ -60,6 +60,9 @@ _REMEDIES = {
     "stale-statistics": "ANALYZE, and have autovacuum do so more often; or try it on a copy first.",
 }
 _SINCE_CHECKPOINT_S = 300.0
+# All other SQL that is handed out changes data or catalogs.
+_ON_STANDBYS = "ALTER SYSTEM"
+ON_PRIMARY = "This server is a standby: the SQL is for its primary, whose changes come here."
 _GB = 1024**3
 _SESSION = (
     "SELECT pid, usename, application_name, client_addr, state, xact_start, query FROM pg_stat_activity"
@@ -90,6 +93,18 @@ def headline(
     blockers: Sequence[Blocker],
 ) -> Headline:
     """The one thing to read; causes as they are told, the limit first."""
+    told = _headline(interval, causes, statements, blockers)
+    if not interval.server.is_standby or not told.sql or told.sql.startswith(_ON_STANDBYS):
+        return told
+    return told.model_copy(update={"remedy": f"{told.remedy} {ON_PRIMARY}"})
+
+
+def _headline(
+    interval: Interval,
+    causes: Sequence[Cause],
+    statements: Sequence[DiagnosedStatement],
+    blockers: Sequence[Blocker],
+) -> Headline:
     limit, faults = causes[0], causes[1:]
     if interval.is_hidden:
         return _hidden(interval, limit)
