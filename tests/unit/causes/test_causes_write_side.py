@@ -110,3 +110,16 @@ def test_rings_of_scans_end_with_larger_shared_buffers_and_those_of_bulk_writes_
 
     assert "larger shared_buffers don't help" in remedy("bulkwrite")
     assert remedy("bulkread") == ""
+
+
+def test_vacuum_has_a_ring_of_its_own_that_a_setting_makes_larger() -> None:
+    """Its pages are of the context vacuum, whoever runs it: larger shared_buffers change nothing."""
+    rows = [
+        {"backend_type": "client backend", "object": "relation", "context": context, "writes": writes}
+        for context, writes in (("vacuum", 9e4), ("bulkwrite", 1e3), ("normal", 1e3))
+    ]
+    written = {"writing": {"data write": {"DataFileWrite": 40.0}}, "total_s": 80.0}
+    cause, found = limit_of(**written, counters=Counters({"pg_stat_io": rows}))
+    assert cause == "backend-writes"
+    assert "raise vacuum_buffer_usage_limit" in found.remedy
+    assert "COPY" not in found.remedy
