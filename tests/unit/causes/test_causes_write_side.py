@@ -10,6 +10,7 @@ from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.rules.wal import full_buffers_s
+from pgassay.analysis.causes.rules.write_waits import CHECKPOINT_WAIT
 from pgassay.model.trial import Counters
 
 
@@ -123,3 +124,11 @@ def test_vacuum_has_a_ring_of_its_own_that_a_setting_makes_larger() -> None:
     assert cause == "backend-writes"
     assert "raise vacuum_buffer_usage_limit" in found.remedy
     assert "COPY" not in found.remedy
+
+
+def test_commands_that_ask_for_a_checkpoint_are_those_of_today() -> None:
+    """CREATE DATABASE asks for none since 15, but by file_copy; DROP DATABASE does (dbcommands.c)."""
+    remedy = CHECKPOINT_WAIT.remedy
+    assert "DROP DATABASE" in remedy
+    assert "CREATE DATABASE" in remedy.partition(" with STRATEGY file_copy")[0]
+    assert remedy.count("CREATE DATABASE") == remedy.count("file_copy") == 1

@@ -217,8 +217,9 @@ CHECKPOINT_WAIT = Rule(
     layer="operations",
     phrase="waiting for a checkpoint",
     remedy=(
-        "Find the command that asks for checkpoints and waits (CHECKPOINT, CREATE DATABASE, a base backup "
-        "with --checkpoint=fast), and run it rarely or in quiet hours."
+        # CREATE DATABASE copies by the WAL since 15, unless told otherwise (dbcommands.c).
+        "Find the command that asks for checkpoints and waits (CHECKPOINT, DROP DATABASE, CREATE DATABASE "
+        "with STRATEGY file_copy, a base backup with --checkpoint=fast), and run it rarely or in quiet hours."
     ),
     next_step="Look who waits: SELECT pid, query FROM pg_stat_activity WHERE wait_event LIKE 'Checkpoint%'.",
     find=_waits(CHECKPOINT, "checkpoint_wait_s"),
