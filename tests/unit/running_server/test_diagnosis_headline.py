@@ -87,3 +87,13 @@ def test_sql_that_a_standby_refuses_is_for_its_primary() -> None:
     assert headline(interval(), [UNKNOWN, bloat], [], []).remedy == "Do it."
     # ALTER SYSTEM is each server's own.
     assert headline(standby, [UNKNOWN, wal], [], []).remedy == "Do it."
+
+
+def test_of_a_bloated_index_the_index_alone_is_made_anew() -> None:
+    """The SQL was VACUUM (FULL) of its table, which locks it, below a remedy that says REINDEX."""
+    figures = {"index": "Orders_k", "index_pages": 9000.0, "index_pages_needed": 2000.0}
+    fault = cause("bloat", table="public.orders", pages=16_000.0, pages_needed=15_874.0, **figures)
+    told = headline(interval(), [UNKNOWN, fault], [], [])
+    assert told.sql == 'REINDEX INDEX CONCURRENTLY "Orders_k";'
+    assert "the index Orders_k of public.orders has 9,000 pages for entries that fill 2,000" in told.sentence
+    assert '$index$"Orders_k"$index$::regclass' in told.command

@@ -260,6 +260,8 @@ def _held_bloat(interval: Interval, figures: _Figures, _phrase: str) -> _Told:
 
 
 def _bloat(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    if "index" in figures:
+        return _bloated_index(interval, figures, phrase)
     sentence = f"{phrase}: {figures['table']} has {figure(float(figures['pages']), 6)} pages"
     if "pages_needed" in figures:
         sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
@@ -272,6 +274,22 @@ def _bloat(interval: Interval, figures: _Figures, phrase: str) -> _Told:
     )
     # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
     return _Told(sentence, sql=f"VACUUM (FULL, ANALYZE) {place};", command=psql(interval, looked_at))
+
+
+def _bloated_index(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    """Of which the table may be as small as can be: it is left alone."""
+    place = table_in_sql(str(figures["table"]).partition(".")[0], str(figures["index"]))
+    pages, needed = (figure(float(figures[name]), 6) for name in ("index_pages", "index_pages_needed"))
+    looked_at = (
+        "SELECT relname, indexrelname, idx_scan, pg_size_pretty(pg_relation_size(indexrelid)) FROM "
+        f"pg_stat_user_indexes WHERE indexrelid = $index${place}$index$::regclass"
+    )
+    return _Told(
+        f"{phrase}: the index {figures['index']} of {figures['table']} has {pages} pages for entries that "
+        f"fill {needed}",
+        sql=f"REINDEX INDEX CONCURRENTLY {place};",
+        command=psql(interval, looked_at),
+    )
 
 
 def _connections(interval: Interval, figures: _Figures, phrase: str) -> _Told:
