@@ -139,7 +139,7 @@ def _counted_anew(statements: int) -> list[str]:
         return []
     return [
         f"The counts of {plural(statements, 'statement')} were reset within the interval, or put out by "
-        "others (pg_stat_statements.max): what is told of them is from then on."
+        "others (pg_stat_statements.max): they begin there."
     ]
 
 
