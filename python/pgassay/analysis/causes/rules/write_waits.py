@@ -101,8 +101,8 @@ _RINGS = {
     ),
     "vacuum": (
         "VACUUM and ANALYZE write through a small ring of buffers of their own, so larger shared_buffers "
-        "don't help: raise vacuum_buffer_usage_limit (VACUUM's option BUFFER_USAGE_LIMIT; 0: without ring), or "
-        "use storage with faster writes."
+        "don't help: raise vacuum_buffer_usage_limit (VACUUM's option BUFFER_USAGE_LIMIT; 0: without ring), "
+        "or use storage with faster writes."
     ),
 }
 
