@@ -63,7 +63,9 @@ impl Kind {
         let Some(words) = title.strip_prefix("postgres: ") else {
             return Self::Other;
         };
-        const TITLES: [(&str, Kind); 8] = [
+        // A cluster's name (cluster_name, which Debian's packages set) stands before all else.
+        let words = words.split_once(": ").map_or(words, |(_, rest)| rest);
+        const TITLES: [(&str, Kind); 9] = [
             ("parallel worker ", Kind::ParallelWorker),
             ("io worker", Kind::IoWorker),
             ("checkpointer", Kind::Checkpointer),
@@ -72,6 +74,8 @@ impl Kind {
             ("autovacuum ", Kind::Autovacuum),
             ("archiver", Kind::Other),
             ("logical replication ", Kind::Other),
+            // Its title goes on as that of a connection.
+            ("walsender ", Kind::Other),
         ];
         for (beginning, kind) in TITLES {
             if words.starts_with(beginning) || words.contains(&format!(": {beginning}")) {
@@ -98,6 +102,16 @@ mod tests {
             ("postgres: parallel worker for PID 71", Kind::ParallelWorker),
             ("postgres: postgres shop [local] SELECT", Kind::Backend),
             ("postgres: postgres shop 10.0.0.7(5123) idle", Kind::Backend),
+            ("postgres: postgres shop ::1(5123) idle", Kind::Backend),
+            ("postgres: 16/main: postgres shop [local] idle", Kind::Backend),
+            (
+                "postgres: walsender replica 10.0.0.7(5123) streaming 0/3000148",
+                Kind::Other,
+            ),
+            (
+                "postgres: main: walsender replica 10.0.0.7(5123) streaming 0/3",
+                Kind::Other,
+            ),
             ("postgres: autovacuum launcher ", Kind::Autovacuum),
             ("postgres: logger ", Kind::Other),
             ("sleep", Kind::Other),

@@ -78,9 +78,10 @@ class IndexState(Frozen):
 class Holder(Frozen):
     """Who may still need row versions of the past, so that VACUUM keeps them.
 
-    `transactions`: how many have begun since what it sees; `seconds`: how long it has existed, None where
-    the server doesn't say. `name`: of a session its process and application, else its own name. A standby
-    is one that is connected, and asks for its queries' sake (hot_standby_feedback).
+    `transactions`: how many have begun since what it sees; `seconds`: how long it has existed, of a standby
+    or a slot since when it needs what it sees, by the rate of transactions; None where that is not known.
+    `name`: of a session its process and application, else its own name. A standby is one that is connected,
+    and asks for its queries' sake (hot_standby_feedback).
     """
 
     kind: Literal["session", "prepared transaction", "standby", "replication slot"]

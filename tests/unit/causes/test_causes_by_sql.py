@@ -60,6 +60,19 @@ def write(folder: Path, name: str, columns: Mapping[str, Sequence[Any]]) -> None
     (place / f"{name}.parquet").write_bytes(to_parquet(columns, sampler=name, version=1))
 
 
+@pytest.mark.parametrize("state", ["idle", "idle in transaction", "idle in transaction (aborted)"])
+def test_who_waits_for_his_client_is_not_at_work(state: str) -> None:
+    """A transaction that failed and was left open would count as one more at work all the time."""
+    rows: list[Row] = [
+        QUIET,
+        (3, BACKEND, "active", "", "", LOOKS),
+        (4, BACKEND, state, "Client", "ClientRead", LOOKS),
+    ]
+    at_work = looks_of(waits(rows), None).at_work
+    assert at_work is not None
+    assert at_work.tolist() == [1.0]
+
+
 def test_looks_tell_reads_in_flight_from_waits_for_a_worker() -> None:
     rows: list[Row] = [
         QUIET,

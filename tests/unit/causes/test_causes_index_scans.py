@@ -39,7 +39,7 @@ def fetched(
     **uses: float,
 ) -> Evidence:
     """Ten seconds in which so many rows were fetched by an index from so many pages, all read from a disk."""
-    of_index = {**KEY, "indexrelname": "t_k"}
+    of_index = {**KEY, "indexrelname": index.name if index else ""}
     counters: dict[str, list[dict[str, Any]]] = {
         "pg_stat_database": [{"tup_returned": rows}],
         "pg_stat_user_tables": [{**KEY, "idx_scan": scans, "idx_tup_fetch": rows, **uses}],
@@ -134,6 +134,9 @@ def test_half_empty_leaf_pages_are_bloat_of_the_index_and_a_full_index_is_not() 
     assert figures["entries_for_each_page"] == pytest.approx(1e5 / 1_300, rel=0.01)
     assert figures["entries_of_a_full_page"] == 366
     assert found["bloat"].remedy == "Rebuild the index: REINDEX INDEX CONCURRENTLY public.t_k."
+    mixed = SPARSE.model_copy(update={"name": "T_k"})
+    found = faults_of(fetched(PACKED, rows=0, entries=1e5, pages=0, index=mixed, index_pages=1_330))
+    assert found["bloat"].remedy == 'Rebuild the index: REINDEX INDEX CONCURRENTLY public."T_k".'
     assert not faults_of(fetched(PACKED, rows=0, entries=1e5, pages=0, index=FULL, index_pages=303))
 
 

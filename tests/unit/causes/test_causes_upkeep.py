@@ -16,7 +16,7 @@ from pgassay.model.arm import RemoteServer
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 from pgassay.record.experiment import StoredTrial
-from pgassay.trial.snapshots.vacuum_state import row_bytes
+from pgassay.trial.snapshots.vacuum_state import row_bytes, with_ages
 
 # A million rows of 128 bytes need 15 874 pages.
 PACKED = TableState(
@@ -376,3 +376,19 @@ def test_of_a_remote_trial_the_round_trips_are_known_and_nothing_is_made_up_of_t
     assert evidence_of_trial(StoredTrial(measured, {}, tmp_path), load_arm(), {}) is None, (
         "a local one was not observed"
     )
+
+
+@pytest.mark.parametrize("who", [STANDBY, SLOT], ids=lambda who: who.kind)
+def test_a_standby_that_keeps_up_holds_no_dead_rows(who: Holder) -> None:
+    """Its feedback is always some seconds old, however long it has been connected."""
+    holder = who.model_copy(update={"transactions": 5000, "seconds": None})
+    (young,) = with_ages([holder], 500.0)
+    assert young.seconds == pytest.approx(10.0)
+    assert set(faults_of(scanned(DEAD, (young,)))) == {"bloat"}
+    (old,) = with_ages([holder], 5.0)
+    assert set(faults_of(scanned(DEAD, (old,)))) == {"bloat-held"}
+
+
+def test_the_age_of_who_tells_it_stays_and_without_transactions_none_is_made_up() -> None:
+    assert with_ages([SESSION, SLOT], 0.0) == (SESSION, SLOT)
+    assert with_ages([SESSION, PREPARED], 500.0) == (SESSION, PREPARED)

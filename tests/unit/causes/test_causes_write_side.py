@@ -10,6 +10,7 @@ from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.rules.wal import full_buffers_s
+from pgassay.analysis.causes.rules.write_waits import CHECKPOINT_WAIT
 from pgassay.model.trial import Counters
 
 
@@ -110,3 +111,24 @@ def test_rings_of_scans_end_with_larger_shared_buffers_and_those_of_bulk_writes_
 
     assert "larger shared_buffers don't help" in remedy("bulkwrite")
     assert remedy("bulkread") == ""
+
+
+def test_vacuum_has_a_ring_of_its_own_that_a_setting_makes_larger() -> None:
+    """Its pages are of the context vacuum, whoever runs it: larger shared_buffers change nothing."""
+    rows = [
+        {"backend_type": "client backend", "object": "relation", "context": context, "writes": writes}
+        for context, writes in (("vacuum", 9e4), ("bulkwrite", 1e3), ("normal", 1e3))
+    ]
+    written = {"writing": {"data write": {"DataFileWrite": 40.0}}, "total_s": 80.0}
+    cause, found = limit_of(**written, counters=Counters({"pg_stat_io": rows}))
+    assert cause == "backend-writes"
+    assert "raise vacuum_buffer_usage_limit" in found.remedy
+    assert "COPY" not in found.remedy
+
+
+def test_commands_that_ask_for_a_checkpoint_are_those_of_today() -> None:
+    """CREATE DATABASE asks for none since 15, but by file_copy; DROP DATABASE does (dbcommands.c)."""
+    remedy = CHECKPOINT_WAIT.remedy
+    assert "DROP DATABASE" in remedy
+    assert "CREATE DATABASE" in remedy.partition(" with STRATEGY file_copy")[0]
+    assert remedy.count("CREATE DATABASE") == remedy.count("file_copy") == 1

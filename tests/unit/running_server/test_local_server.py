@@ -1,6 +1,9 @@
 """Which process of this machine serves a session, told from namesakes, on made-up folders of /proc."""
 
 import os
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -93,6 +96,38 @@ def test_this_process_has_no_clients_and_perhaps_caps() -> None:
     assert (caps.cpus is None) == (caps.cpu_folder is None)
     assert (caps.memory_bytes is None) == (caps.memory_folder is None)
     assert caps_of(0).cpus is None
+
+
+_ACCEPT = (
+    "import socket; server = socket.create_server(('127.0.0.1', 0)); "
+    "print(server.getsockname()[1], flush=True); connection, _ = server.accept(); connection.recv(1)"
+)
+
+
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")]
+)
+def test_a_client_by_tcp_is_found_whatever_its_socket(family: int, address: str) -> None:
+    """Java connects to IPv4 addresses by sockets of IPv6."""
+    with subprocess.Popen([sys.executable, "-c", _ACCEPT], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline())
+        try:
+            with socket.socket(family) as client:
+                client.connect((address, port))
+                assert _until_found(child.pid) == {os.getpid()}
+        except OSError as error:
+            pytest.skip(f"no such sockets here: {error}")
+        finally:
+            child.kill()
+
+
+def _until_found(server_pid: int) -> set[int]:
+    """The server has accepted some moments after the client has connected."""
+    ends = time.monotonic() + 5
+    while not (found := clients_of(0, [server_pid], [os.getpid()])) and time.monotonic() < ends:
+        time.sleep(0.01)
+    return found
 
 
 def test_more_connections_are_sampled_less_often() -> None:

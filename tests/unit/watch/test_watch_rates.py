@@ -24,6 +24,13 @@ def test_a_counter_that_fell_was_set_back_and_has_no_rate() -> None:
     assert rate(before, after, ("b",), 0.0) is None
 
 
+@pytest.mark.parametrize("major", [14, 19])
+def test_a_row_that_an_index_finds_is_read_once(major: int) -> None:
+    """The entry of the index is in tup_returned, and its row in tup_fetched (pgstat_relation.c)."""
+    assert "sum(tup_returned) FROM" in counters.query(major)
+    assert "tup_fetched" not in counters.query(major)
+
+
 def test_shares_add_up_to_one_whatever_falls() -> None:
     found = shares({"user": 1.0, "idle": 1.0, "iowait": 5.0}, {"user": 4.0, "idle": 2.0, "iowait": 4.0})
     assert found == {"user": 0.75, "idle": 0.25, "iowait": 0.0}

@@ -209,6 +209,11 @@ class Evidence:
         return not self.server.accounts
 
     @property
+    def counted_s(self) -> float:
+        """The seconds that the server's counters are of: the measured part, and the warm-up before it."""
+        return self.server.elapsed_s + (self.work.load.warmup_s if self.work.load is not None else 0.0)
+
+    @property
     def is_load(self) -> bool:
         """Whether a closed loop of connections was measured."""
         return self.work.load is not None

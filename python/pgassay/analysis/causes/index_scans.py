@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import IndexState, TableState
+from pgassay.sql_text import identifier
 
 # Of fewer rows or pages nothing can be told that matters.
 _ROWS_MIN = 1000
@@ -36,7 +37,7 @@ class IndexRead:
     """What scans by indexes read of one table, or of one index, that packed ones would spare.
 
     `pages`: looked at; `pages_read`: of these not in shared buffers; `wasted`: the share that would be
-    spared. `figures`: for the evidence. `index`: its name with its schema; '' for a table.
+    spared. `figures`: for the evidence. `index`: its name with its schema, as SQL has it; '' for a table.
     """
 
     table: TableState
@@ -130,7 +131,8 @@ def _of_index(
         "entries_for_each_page": entries / pages,
         "entries_of_a_full_page": of_a_page,
     }
-    return IndexRead(table, pages, pages * read / asked, wasted, figures, f"{index.schema_name}.{index.name}")
+    name = f"{identifier(index.schema_name)}.{identifier(index.name)}"
+    return IndexRead(table, pages, pages * read / asked, wasted, figures, name)
 
 
 def _levels(pages: int, entries_of_a_page: float) -> int:

@@ -154,7 +154,8 @@ def looks_of(waits: Columns, aios: Columns | None) -> Looks:
     for edge, pid, samples, (kind, activity, event_type, event) in rows:
         index = order[edge]
         seen[index][pid] = seen[index].get(pid, 0) + samples
-        is_working = kind in _WORKING and activity not in ("idle", "idle in transaction")
+        # 'idle', 'idle in transaction', and that with '(aborted)'.
+        is_working = kind in _WORKING and not activity.startswith("idle")
         sums[0, index] += samples * (event == _ONE_READ)
         sums[1, index] += samples * is_working
         is_computing = kind in _COMPUTING and not event_type and (is_working or kind not in _WORKING)

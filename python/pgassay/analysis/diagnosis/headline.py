@@ -13,12 +13,14 @@ from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.statement_diagnosis import psql
 from pgassay.analysis.diagnosis.statement_findings import excerpt
+from pgassay.errors import UsageError
 from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.running_server.diagnosis import Blocker, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.plans.node_wording import table_in_sql
 from pgassay.sql_text import identifier
+from pgassay.value_syntax.quantities import size_bytes
 from pgassay.words import duration, figure, percent_fixed, plural, quantity
 
 STATEMENT = "statement"
@@ -58,10 +60,30 @@ _REMEDIES = {
     "stale-statistics": "ANALYZE, and have autovacuum do so more often; or try it on a copy first.",
 }
 _SINCE_CHECKPOINT_S = 300.0
+# All other SQL that is handed out changes data or catalogs.
+_ON_STANDBYS = "ALTER SYSTEM"
+ON_PRIMARY = "This server is a standby: the SQL is for its primary, whose changes come here."
 _GB = 1024**3
 _SESSION = (
     "SELECT pid, usename, application_name, client_addr, state, xact_start, query FROM pg_stat_activity"
 )
+# Who has written and is between two statements has no snapshot at READ COMMITTED, and holds by its number.
+_HELD_BY_SESSION = (
+    f"{_SESSION} WHERE backend_xmin IS NOT NULL OR backend_xid IS NOT NULL "
+    "ORDER BY greatest(age(backend_xmin), age(backend_xid)) DESC"
+)
+# Where each kind of holder of dead rows is seen, the oldest first; else among the sessions.
+_HOLDERS = {
+    "prepared transaction": "SELECT * FROM pg_prepared_xacts ORDER BY age(transaction) DESC",
+    "standby": (
+        "SELECT pid, application_name, client_addr, state, backend_xmin, age(backend_xmin) FROM "
+        "pg_stat_replication WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC"
+    ),
+    "replication slot": (
+        "SELECT slot_name, slot_type, active, active_pid, xmin, age(xmin) FROM pg_replication_slots "
+        "WHERE xmin IS NOT NULL ORDER BY age(xmin) DESC"
+    ),
+}
 
 
 def headline(
@@ -71,6 +93,18 @@ def headline(
     blockers: Sequence[Blocker],
 ) -> Headline:
     """The one thing to read; causes as they are told, the limit first."""
+    told = _headline(interval, causes, statements, blockers)
+    if not interval.server.is_standby or not told.sql or told.sql.startswith(_ON_STANDBYS):
+        return told
+    return told.model_copy(update={"remedy": f"{told.remedy} {ON_PRIMARY}"})
+
+
+def _headline(
+    interval: Interval,
+    causes: Sequence[Cause],
+    statements: Sequence[DiagnosedStatement],
+    blockers: Sequence[Blocker],
+) -> Headline:
     limit, faults = causes[0], causes[1:]
     if interval.is_hidden:
         return _hidden(interval, limit)
@@ -214,14 +248,20 @@ def _of_fault(interval: Interval, fault: Cause) -> Headline:
 
 
 def _held_bloat(interval: Interval, figures: _Figures, _phrase: str) -> _Told:
-    holder = str(figures["held_by"]).removeprefix("session ")
+    held_by = str(figures["held_by"])
+    holder = held_by.removeprefix("session ")
+    looked_at = next(
+        (query for kind, query in _HOLDERS.items() if held_by.startswith(kind)), _HELD_BY_SESSION
+    )
     return _Told(
         f"{holder} keeps VACUUM from removing dead rows of {figures['table']}",
-        command=psql(interval, f"{_SESSION} WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC"),
+        command=psql(interval, looked_at),
     )
 
 
 def _bloat(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    if "index" in figures:
+        return _bloated_index(interval, figures, phrase)
     sentence = f"{phrase}: {figures['table']} has {figure(float(figures['pages']), 6)} pages"
     if "pages_needed" in figures:
         sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
@@ -234,6 +274,22 @@ def _bloat(interval: Interval, figures: _Figures, phrase: str) -> _Told:
     )
     # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
     return _Told(sentence, sql=f"VACUUM (FULL, ANALYZE) {place};", command=psql(interval, looked_at))
+
+
+def _bloated_index(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    """Of which the table may be as small as can be: it is left alone."""
+    place = table_in_sql(str(figures["table"]).partition(".")[0], str(figures["index"]))
+    pages, needed = (figure(float(figures[name]), 6) for name in ("index_pages", "index_pages_needed"))
+    looked_at = (
+        "SELECT relname, indexrelname, idx_scan, pg_size_pretty(pg_relation_size(indexrelid)) FROM "
+        f"pg_stat_user_indexes WHERE indexrelid = $index${place}$index$::regclass"
+    )
+    return _Told(
+        f"{phrase}: the index {figures['index']} of {figures['table']} has {pages} pages for entries that "
+        f"fill {needed}",
+        sql=f"REINDEX INDEX CONCURRENTLY {place};",
+        command=psql(interval, looked_at),
+    )
 
 
 def _connections(interval: Interval, figures: _Figures, phrase: str) -> _Told:
@@ -274,15 +330,20 @@ _TOLD_BY: Mapping[str, Callable[[Interval, _Figures, str], _Told]] = {
 
 
 def _wal_size(interval: Interval) -> str:
-    """What the WAL of five minutes fills twice, at this rate, up to a power of two in GB.
+    """What the WAL of five minutes fills twice, at this rate, up to a power of two in GB; more than now.
 
     A checkpoint begins when a bit less than half of max_wal_size is written since the last one, with the
     default checkpoint_completion_target (src/backend/access/transam/xlog.c, CalculateCheckpointSegments).
+    A standby, which replays the WAL of another server, counts none.
     """
     rows = interval.counters.get("pg_stat_wal", ())
     wal_bytes = sum(float(row.get("wal_bytes") or 0) for row in rows)
     wanted = 2 * wal_bytes / interval.seconds * _SINCE_CHECKPOINT_S / _GB
-    return f"{2 ** max(1, math.ceil(math.log2(max(wanted, 1.0))))}GB"
+    try:
+        now = size_bytes(interval.settings.get("max_wal_size", ""), default_unit="MB") / _GB
+    except UsageError:
+        now = 0.0
+    return f"{2 ** max(1, math.ceil(math.log2(max(wanted, 2 * now, 1.0))))}GB"
 
 
 def _of_limit(interval: Interval, limit: Cause, statements: Sequence[DiagnosedStatement]) -> Headline:

@@ -20,7 +20,9 @@ _SHARE_MIN = 0.1
 # The number under which those that the role may not see are added up.
 _HIDDEN = ""
 _ZEROS = (0.0,) * 6
-Calls = Mapping[str, tuple[float, ...]]
+# A statement's number, its user and its database; the figures as `_read` has them.
+_Key = tuple[str, str, str]
+Calls = Mapping[_Key, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,18 @@ class Statements:
         self._before = self._read()
 
     def _read(self) -> Calls:
-        """By the statement's number: calls, milliseconds, rows, blocks read, found, of temporary files."""
+        """By statement, user and database: calls, milliseconds, rows, blocks read, found, temporary."""
         if self._function is None:
             return {}
         # Without their texts, which lie in a file.
         query = sql.SQL(
-            "SELECT coalesce(queryid::text, ''), sum(calls)::float8, sum(total_exec_time), "
+            "SELECT coalesce(queryid::text, ''), userid::text, dbid::text, "
+            "sum(calls)::float8, sum(total_exec_time), "
             "sum(rows)::float8, sum(shared_blks_read)::float8, sum(shared_blks_hit)::float8, "
-            "sum(temp_blks_read + temp_blks_written)::float8 FROM {}(false) WHERE {} GROUP BY 1"
+            "sum(temp_blks_read + temp_blks_written)::float8 FROM {}(false) WHERE {} GROUP BY 1, 2, 3"
         ).format(self._function, self._top)
         try:
-            return {row[0]: row[1:] for row in self._session.execute(query).fetchall()}
+            return {row[:3]: row[3:] for row in self._session.execute(query).fetchall()}
         except psycopg.Error as error:
             self.reason = f"statements by their calls and times: pg_stat_statements says: {first_line(error)}"
             self._function = None
@@ -79,12 +82,7 @@ class Statements:
         after = self._read()
         if self._function is None:
             return None
-        # Where it was reset meanwhile, counters went back.
-        moved = {
-            number: figures
-            for number, row in after.items()
-            if (figures := _moved(row, self._before.get(number, _ZEROS)))[0] > 0
-        }
+        moved, anew = moved_by_statement(self._before, after)
         hidden_s = moved.pop(_HIDDEN, _ZEROS)[1] / 1000
         ordered = sorted(moved, key=lambda number: -moved[number][1])
         looked_at = ordered[:_LOOKED_AT_MAX]
@@ -99,7 +97,7 @@ class Statements:
                 for number in kept[:STATEMENTS_MAX]
             ),
             total_s,
-            tuple(_passed_over(total_s, catalogs_s, len(of_catalogs), hidden_s)),
+            (*_passed_over(total_s, catalogs_s, len(of_catalogs), hidden_s), *_counted_anew(anew)),
         )
 
     def _texts(self, numbers: list[str]) -> dict[str, str]:
@@ -116,8 +114,33 @@ class Statements:
         return {str(number): str(text) for number, text in rows if text and text != HIDDEN_TEXT}
 
 
-def _moved(after: Sequence[float], before: Sequence[float]) -> tuple[float, ...]:
-    return tuple(new - old for new, old in zip(after, before, strict=True))
+def moved_by_statement(before: Calls, after: Calls) -> tuple[dict[str, tuple[float, ...]], int]:
+    """By number what was counted between two readings, where there were calls; how many were counted anew.
+
+    A statement's counts fall when they are reset, or put out to make room (pg_stat_statements.max) and begun
+    anew: then what they are is what was counted since.
+    """
+    moved: dict[str, tuple[float, ...]] = {}
+    anew = 0
+    for key, row in after.items():
+        figures = tuple(new - old for new, old in zip(row, before.get(key, _ZEROS), strict=True))
+        if min(figures) < 0:
+            # Of those that the role may not see it is not known which were.
+            is_known = key[0] != _HIDDEN
+            anew += is_known
+            figures = tuple(row) if is_known else tuple(max(0.0, each) for each in figures)
+        sums = moved.get(key[0], _ZEROS)
+        moved[key[0]] = tuple(one + other for one, other in zip(sums, figures, strict=True))
+    return {number: figures for number, figures in moved.items() if figures[0] > 0}, anew
+
+
+def _counted_anew(statements: int) -> list[str]:
+    if not statements:
+        return []
+    return [
+        f"The counts of {plural(statements, 'statement')} were reset within the interval, or put out by "
+        "others (pg_stat_statements.max): they begin there."
+    ]
 
 
 def _called(number: str, text: str, moved: Sequence[float], block_bytes: int) -> CalledStatement:
@@ -126,8 +149,8 @@ def _called(number: str, text: str, moved: Sequence[float], block_bytes: int) ->
         query_id=number,
         query=text,
         calls=int(calls),
-        total_s=max(0.0, milliseconds) / 1000,
-        mean_ms=max(0.0, milliseconds) / calls,
+        total_s=milliseconds / 1000,
+        mean_ms=milliseconds / calls,
         rows=int(rows),
         read_bytes=int(blocks_read) * block_bytes,
         hit_bytes=int(blocks_hit) * block_bytes,

@@ -8,6 +8,7 @@ kernel's socket diagnostics (sock_diag(7)), those of TCP by their addresses
 import os
 import socket
 import struct
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ _MESSAGE = struct.Struct("=BBBBIII")
 _ATTRIBUTE = struct.Struct("=HH")
 _ANSWER_BYTES = 1 << 16
 _TIMEOUT_S = 1.0
+# ::ffff:0:0/96 as /proc/net/tcp6 writes it: four words of the machine's byte order.
+_IPV4_IN_IPV6 = f"{0:016X}{int.from_bytes(bytes((0, 0, 255, 255)), sys.byteorder):08X}"
 
 
 # By number and start, which tell a process from a later one of the same number.
@@ -138,6 +141,11 @@ def _tcp_peers(own: set[int]) -> set[int]:
             next(lines, "")
             for line in lines:
                 words = line.split()
-                ends[words[1], words[2]] = int(words[9])
+                ends[_plain(words[1]), _plain(words[2])] = int(words[9])
     reached = {(remote, local) for (local, remote), inode in ends.items() if inode in own}
     return {inode for pair, inode in ends.items() if pair in reached}
+
+
+def _plain(end: str) -> str:
+    """An address and port; one of IPv4 in IPv6 (RFC 4291, 2.5.5.2), as Java's sockets have them, as IPv4."""
+    return end.removeprefix(_IPV4_IN_IPV6)

@@ -1,7 +1,7 @@
 """One interval of a running server: samplers beside, counters at both ends, samples of sessions between."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +34,8 @@ from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import window_files
 from pgassay.trial.observe.server_reads import ServerReadsSampler
 from pgassay.trial.snapshots import counters
-from pgassay.trial.snapshots.vacuum_state import vacuum_state_or_none
+from pgassay.trial.snapshots.vacuum_state import TransactionRate, vacuum_state_or_none, with_ages
+from pgassay.words import join
 
 APPLICATION = "pgassay diagnose"
 # Counters of the machine, and sessions with their statements: often enough to see when something changed.
@@ -77,6 +78,7 @@ class _Edges:
         self._statements = Statements(session)
         self._processes = other_processes.snapshot() if self._pid else {}
         self._group = caps.counters(self._caps)
+        self._rate = TransactionRate(session)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
     def close(self, seconds: float) -> _Totals:
@@ -91,13 +93,23 @@ class _Edges:
             settings=settings,
             statements=called,
             texts=self._statements.whole_texts([each.query_id for each in called.chosen] if called else []),
-            upkeep=vacuum_state_or_none(self._session),
+            upkeep=self._upkeep(),
             caps=EvidenceCaps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
-            missing=(*self._target.missing, *filter(None, [self._statements.reason])),
+            missing=(
+                *self._target.missing,
+                *filter(None, [self._statements.reason]),
+                *_reset(counters.reset_views(self._snapshot, after, self._views)),
+            ),
             clients_cpu_s=clients_cpu_s,
             others=others,
         )
+
+    def _upkeep(self) -> VacuumState | None:
+        state = vacuum_state_or_none(self._session)
+        if state is None:
+            return None
+        return state.model_copy(update={"holders": with_ages(state.holders, self._rate.per_second())})
 
     def _beside(self, seconds: float) -> tuple[float, dict[str, float]]:
         """CPU seconds of the server's clients on this machine, and of other processes by name."""
@@ -109,6 +121,15 @@ class _Edges:
         clients = other_processes.clients_of(self._pid, other_processes.children_of(self._pid, now), worked)
         others = {pid: used[pid] for pid in used if pid not in clients}
         return sum(used[pid][1] for pid in clients), other_processes.named(others, seconds)
+
+
+def _reset(views: Sequence[str]) -> list[str]:
+    if not views:
+        return []
+    return [
+        f"what was counted in {join(views)} before the statistics were reset, within the interval: rates by "
+        "that are too low"
+    ]
 
 
 @dataclass(frozen=True)

@@ -163,11 +163,16 @@ def snapshot(connection: "ControlSession", major: int, views: Sequence[View] = V
 def difference(
     before: Snapshot, after: Snapshot, views: Sequence[View] = VIEWS
 ) -> dict[str, list[CounterRow]]:
-    """Per view the rows whose counters moved: their keys and the differences, ready for JSON."""
+    """Per view the rows whose counters moved: their keys and the differences, ready for JSON.
+
+    Counters of a row that fell were reset, and are what was counted since.
+    """
     moved: dict[str, list[CounterRow]] = {}
     for view in views:
         for key, values in after.get(view.name, {}).items():
             old = before.get(view.name, {}).get(key, {})
+            if _is_reset(old, values):
+                old = {}
             changes = {
                 name: value - old.get(name, 0.0) for name, value in values.items() if name not in _LEVELS
             }
@@ -177,6 +182,26 @@ def difference(
             row: dict[str, str] = dict(zip(view.keys, key, strict=True))
             moved.setdefault(view.name, []).append({**row, **changes, **levels})
     return moved
+
+
+def _is_reset(old: Mapping[str, float], new: Mapping[str, float]) -> bool:
+    return any(value < old.get(name, 0.0) for name, value in new.items() if name not in _LEVELS)
+
+
+def reset_views(before: Snapshot, after: Snapshot, views: Sequence[View] = VIEWS) -> tuple[str, ...]:
+    """The views of which counters were reset between two snapshots.
+
+    Those of tables are left out: a table of the same name may be another.
+    """
+    return tuple(
+        view.name
+        for view in views
+        if "relname" not in view.keys
+        and any(
+            _is_reset(before.get(view.name, {}).get(key, {}), values)
+            for key, values in after.get(view.name, {}).items()
+        )
+    )
 
 
 def block_bytes(connection: "ControlSession") -> int:

@@ -3,6 +3,7 @@
 All that they use exists in every major from 14 on.
 """
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -88,12 +89,14 @@ WHERE i.indexrelid = ANY(%s)
 ORDER BY a.attrelid, a.attnum"""
 # Rows of this database are kept for its own sessions and for those of replication; a slot's catalog_xmin
 # keeps rows of catalogs alone, and a VACUUM nobody's (src/backend/storage/ipc/procarray.c,
-# ComputeXidHorizons).
+# ComputeXidHorizons). For how long a standby has been connected says nothing of what its queries see, which
+# it tells anew every few seconds (wal_receiver_status_interval).
 _HOLDERS = r"""
 SELECT CASE WHEN backend_type = 'walsender' THEN 'standby' ELSE 'session' END,
        'process ' || pid || coalesce(' (' || nullif(application_name, '') || ')', ''),
        greatest(age(backend_xmin), age(backend_xid)),
-       extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))::float8
+       extract(epoch FROM clock_timestamp() - coalesce(xact_start, CASE WHEN backend_type <> 'walsender'
+                                                                        THEN backend_start END))::float8
 FROM pg_stat_activity
 WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid()
     AND backend_type NOT LIKE 'autovacuum%%' AND query !~* '^\s*vacuum\M'
@@ -106,6 +109,9 @@ UNION ALL
 SELECT 'replication slot', slot_name::text, age(xmin), NULL
 FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
+_BEGUN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::float8"
+# Of these the server tells how many transactions have begun since what they see, and not when that was.
+_WITHOUT_TIME = frozenset({"standby", "replication slot"})
 
 
 def vacuum_state_or_none(connection: "ControlSession") -> VacuumState | None:
@@ -153,6 +159,39 @@ def read_holders(connection: "ControlSession") -> tuple[Holder, ...]:
     return tuple(
         Holder(kind=kind, name=name, transactions=age, seconds=seconds)
         for kind, name, age, seconds in connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
+    )
+
+
+class TransactionRate:
+    """How many transactions with a number a server begins in a second, since this was made.
+
+    Those that only read have none. Raises psycopg.Error.
+    """
+
+    def __init__(self, connection: "ControlSession") -> None:
+        self._connection = connection
+        self._begun, self._clock_s = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        row = self._connection.execute(_BEGUN.encode()).fetchone()
+        return float(row[0]) if row else 0.0, time.monotonic()
+
+    def per_second(self) -> float:
+        """Until now; 0 where none has begun."""
+        begun, clock_s = self._now()
+        return max(0.0, begun - self._begun) / max(1e-9, clock_s - self._clock_s)
+
+
+def with_ages(holders: Sequence[Holder], transactions_s: float) -> tuple[Holder, ...]:
+    """Of standbys and slots also since when they need what they see, at this rate of transactions.
+
+    hot_standby_feedback keeps a little all the time: only what is old is in VACUUM's way.
+    """
+    return tuple(
+        each.model_copy(update={"seconds": each.transactions / transactions_s})
+        if each.kind in _WITHOUT_TIME and each.seconds is None and transactions_s > 0
+        else each
+        for each in holders
     )
 
 

@@ -28,7 +28,7 @@ from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.plans.explain_output.find_plans import FoundPlan
 from pgassay.plans.explain_plan import explained
 from pgassay.progress import Progress
-from pgassay.trial.snapshots.vacuum_state import read_holders
+from pgassay.trial.snapshots.vacuum_state import TransactionRate, read_holders, with_ages
 from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.run_tune import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
@@ -176,10 +176,11 @@ def _read(wanted: ServerRequest, source: SourceServer, progress: Progress) -> _R
     log: Iterator[LoggedValues] = read_log(wanted.log) if wanted.log is not None else iter(())
     progress.stage("reading the statements of the server")
     with source.reading() as session:
+        rate = TransactionRate(session)
         counted = read_counted(source, session, wanted.statements, wanted.only)
-        held_by = holder_of(read_holders(session))
         at_work = read_at_work(session, counted)
         gathered = gather(source, session, counted.chosen, given, log)
+        held_by = holder_of(with_ages(read_holders(session), rate.per_second()))
         for text in unmatched(given, counted.chosen):
             progress.message(f"--values: no statement that took most of the time is like this one: {text}")
         for each in gathered.left_out:

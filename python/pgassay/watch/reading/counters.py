@@ -16,7 +16,8 @@ _ALL = (0, 99)
 _EXPRESSIONS: tuple[tuple[str, str, tuple[int, int]], ...] = (
     ("transactions", "sum(xact_commit) FROM pg_stat_database", _ALL),
     ("rollbacks", "sum(xact_rollback) FROM pg_stat_database", _ALL),
-    ("tuples_read", "sum(tup_returned + tup_fetched) FROM pg_stat_database", _ALL),
+    # Rows of scans and entries of indexes: tup_fetched counts the rows of these entries once more.
+    ("tuples_read", "sum(tup_returned) FROM pg_stat_database", _ALL),
     ("tuples_written", "sum(tup_inserted + tup_updated + tup_deleted) FROM pg_stat_database", _ALL),
     ("blocks_hit", "sum(blks_hit) FROM pg_stat_database", _ALL),
     ("blocks_read", "sum(blks_read) FROM pg_stat_database", _ALL),

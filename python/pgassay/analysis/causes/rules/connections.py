@@ -34,7 +34,7 @@ def _opened(evidence: Evidence) -> Answer:
     """More than one connection for every few transactions."""
     if evidence.work.sessions_opened is None:
         return Missing("how many connections were opened")
-    rate = evidence.work.sessions_opened / evidence.server.elapsed_s
+    rate = evidence.work.sessions_opened / evidence.counted_s
     done = evidence.server.counters.total("pg_stat_database", "xact_commit", "xact_rollback")
     if rate < _OPENED_S_MIN or done is None or done > _TRANSACTIONS_MAX * evidence.work.sessions_opened:
         return None

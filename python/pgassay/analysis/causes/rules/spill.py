@@ -18,7 +18,7 @@ def _spill(evidence: Evidence) -> Answer:
     written = evidence.server.counters.total("pg_stat_database", "temp_bytes")
     if written is None:
         return Missing("the bytes of temporary files")
-    if written < _BYTES_S_MIN * evidence.server.elapsed_s:
+    if written < _BYTES_S_MIN * evidence.counted_s:
         return None
     times = evidence.times
     seconds = times.temporary_s + times.temporary_cpu_s

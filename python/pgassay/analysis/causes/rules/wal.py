@@ -34,12 +34,15 @@ def full_buffers_s(evidence: Evidence) -> float:
     """Of the waits for writes of WAL those that make room in its buffers (xlog.c, AdvanceXLInsertBuffer).
 
     Such a write and one at a commit wait in the same events. The server counts the former, and there is one
-    of the latter a transaction at most, so their shares are those of the numbers.
+    of the latter a transaction at most, so their shares are those of the numbers. Transactions are of the
+    measured part; the counter has its warm-up too.
     """
     full = evidence.server.counters.total("pg_stat_wal", "wal_buffers_full") or 0.0
     if full <= 0 or evidence.work.load is None:
         return 0.0
-    at_commit = 0 if _commits_wait_not(evidence) else evidence.work.load.transactions or 0
+    if _commits_wait_not(evidence):
+        return evidence.times.wal_s
+    at_commit = (evidence.work.load.transactions or 0) * evidence.counted_s / evidence.server.elapsed_s
     return evidence.times.wal_s * full / (full + at_commit)
 
 
@@ -76,8 +79,8 @@ def _checkpoint(evidence: Evidence) -> Answer:
         requested = evidence.server.counters.total("pg_stat_bgwriter", "checkpoints_req")
     if evidence.work.load is None or requested is None or requested < _REQUESTED_MIN:
         return None
-    counted_s = evidence.server.elapsed_s + evidence.work.load.warmup_s
-    requested = min(requested, _most_by_wal(evidence, counted_s))
+    counted_s = evidence.counted_s
+    requested = min(requested, _most_by_wal(evidence))
     if requested < _REQUESTED_MIN or counted_s / requested > _INTERVAL_MAX_S:
         return None
     figures: dict[str, float | str] = {
@@ -91,7 +94,7 @@ def _checkpoint(evidence: Evidence) -> Answer:
     return Found(None, figures)
 
 
-def _most_by_wal(evidence: Evidence, counted_s: float) -> float:
+def _most_by_wal(evidence: Evidence) -> float:
     """How many checkpoints the WAL can have asked for: the server counts commands that do as well.
 
     One comes after max_wal_size / (1 + checkpoint_completion_target) of WAL (xlog.c,
@@ -103,9 +106,9 @@ def _most_by_wal(evidence: Evidence, counted_s: float) -> float:
         each_bytes = limit_bytes / (1 + float(target or _COMPLETION_TARGET))
     except (UsageError, ValueError):
         return math.inf
-    if evidence.work.wal_bytes is None or each_bytes <= 0 or evidence.server.elapsed_s <= 0:
+    if evidence.work.wal_bytes is None or each_bytes <= 0:
         return math.inf
-    return math.floor(evidence.work.wal_bytes * counted_s / evidence.server.elapsed_s / each_bytes) + 1
+    return math.floor(evidence.work.wal_bytes / each_bytes) + 1
 
 
 FSYNC = Rule(
@@ -148,7 +151,7 @@ CHECKPOINT = Rule(
     kind="fault",
     layer="operations",
     phrase="checkpoints came because the WAL grew to max_wal_size",
-    remedy="Raise max_wal_size, so that checkpoints are timed.",
+    remedy="Raise max_wal_size, so that checkpoints are timed; pg_wal needs room for as much.",
     next_step=(
         "Check the log for 'checkpoints are occurring too frequently', and how much WAL is written in "
         "checkpoint_timeout."

@@ -79,20 +79,32 @@ def _backend_writes(evidence: Evidence) -> Answer:
     by_backends = [row for row in rows if str(row.get("backend_type", "")) == "client backend"]
     written = sum(figure(row, "writes") for row in by_backends)
     everybody = sum(figure(row, "writes") for row in rows)
-    bulk = sum(figure(row, "writes") for row in by_backends if row.get("context") == "bulkwrite")
+    by_ring = {
+        context: sum(figure(row, "writes") for row in by_backends if row.get("context") == context)
+        for context in _RINGS
+    }
     figures = dict(found.figures)
     if everybody > 0:
         figures |= {"backend_writes": written, "backend_writes_share": written / everybody}
     if evidence.server.settings.get("shared_buffers"):
         figures["shared_buffers"] = evidence.server.settings["shared_buffers"]
-    remedy = _BULK if written > 0 and bulk >= _BULK_SHARE * written else ""
-    return replace(found, figures=figures, remedy=remedy)
+    most = max(by_ring, key=lambda context: by_ring[context])
+    is_ring = written > 0 and sum(by_ring.values()) >= _BULK_SHARE * written
+    return replace(found, figures=figures, remedy=_RINGS[most] if is_ring else "")
 
 
-_BULK = (
-    "COPY, CREATE TABLE AS and VACUUM write through a small ring of buffers of their own, so "
-    "larger shared_buffers don't help: storage with faster writes does, or smaller batches."
-)
+# By the context of pg_stat_io (src/backend/storage/buffer/freelist.c, GetAccessStrategy).
+_RINGS = {
+    "bulkwrite": (
+        "COPY and CREATE TABLE AS write through a small ring of buffers of their own, so larger "
+        "shared_buffers don't help: storage with faster writes does, or smaller batches."
+    ),
+    "vacuum": (
+        "VACUUM and ANALYZE write through a small ring of buffers of their own, so larger shared_buffers "
+        "don't help: raise vacuum_buffer_usage_limit (VACUUM's option BUFFER_USAGE_LIMIT; 0: without ring), "
+        "or use storage with faster writes."
+    ),
+}
 
 
 def _slru(evidence: Evidence) -> Answer:
@@ -205,8 +217,9 @@ CHECKPOINT_WAIT = Rule(
     layer="operations",
     phrase="waiting for a checkpoint",
     remedy=(
-        "Find the command that asks for checkpoints and waits (CHECKPOINT, CREATE DATABASE, a base backup "
-        "with --checkpoint=fast), and run it rarely or in quiet hours."
+        # CREATE DATABASE copies by the WAL since 15, unless told otherwise (dbcommands.c).
+        "Find the command that asks for checkpoints and waits (CHECKPOINT, DROP DATABASE, CREATE DATABASE "
+        "with STRATEGY file_copy, a base backup with --checkpoint=fast), and run it rarely or in quiet hours."
     ),
     next_step="Look who waits: SELECT pid, query FROM pg_stat_activity WHERE wait_event LIKE 'Checkpoint%'.",
     find=_waits(CHECKPOINT, "checkpoint_wait_s"),
