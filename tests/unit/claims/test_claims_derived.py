@@ -154,6 +154,11 @@ def test_two_factors_are_told_apart_by_what_is_proven_of_each() -> None:
     assert found(of, large, open_) == "undecided"
     (each,) = judge((of,), examples.result(stored, effects=effects(huge, small)), stored)
     assert each.why.startswith("storage: 1,271 ×, at most 1,399 ×; io_method: at most 1.02 ×")
+    # A second level of io_method may do more than the one that is proven.
+    proven = FactorSize(factor="io_method", ratio=1.5, interval=(1.4, 1.6))
+    assert found(of, large, proven) == "undecided"
+    assert found(of, large, proven.model_copy(update={"at_most": 2.5})) == "undecided"
+    assert found(of, large, proven.model_copy(update={"at_most": 1.6})) == "reproduced"
     swapped = claim(factor="io_method", against_factor="storage", says="larger")
     assert found(swapped, large, small) == "refuted"
     (none,) = judge((of,), examples.result(stored), stored)

@@ -116,9 +116,11 @@ def _proven(size: FactorSize) -> float:
 
 
 def _bound(size: FactorSize) -> float:
-    ends = [size.at_most, size.interval[1] if size.interval is not None else None]
-    known = [end for end in ends if end is not None]
-    return min(known) if known else math.inf
+    """What none of its effects exceeds; infinite while one level of it is not bounded.
+
+    The end of its largest proven effect says nothing of its other levels.
+    """
+    return math.inf if size.at_most is None else size.at_most
 
 
 def _size(size: FactorSize) -> str:
