@@ -92,7 +92,9 @@ def run_text(server: Server, session: ControlSession, text: str, source: str, on
 
 
 def _takes_data(statement: str) -> bool:
-    return statement[:4].lower() == "copy" and _COPY_IN.match(strip_comments(statement)) is not None
+    # A comment of the other kind may stand before it. Others needn't be looked through.
+    may_copy = statement[:4].lower() == "copy" or statement.startswith("/*")
+    return may_copy and _COPY_IN.match(strip_comments(statement)) is not None
 
 
 def _copy(session: ControlSession, statement: str, text: str, position: int) -> int:
