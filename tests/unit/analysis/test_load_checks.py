@@ -1,6 +1,7 @@
 """Whether a load held its rate, and whether the client was its limit."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import cast
@@ -10,10 +11,12 @@ import pytest
 
 from analysis_samples import experiment
 from pgassay.analysis.verdicts.checks.load_checks import client_share, holds_rate
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.warnings import _unsettled
 from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
+from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole
 
@@ -144,3 +147,36 @@ def test_other_percentiles_are_secondary_metrics_in_words_of_an_amount() -> None
     (arm,) = [arm for arm in result.secondary[0].arms if arm.verdict != "control"]
     assert arm.verdict == "less"
     assert arm.note.startswith("work_mem=2MB has ") and "less p50 latency than work_mem=1MB" in arm.note
+
+
+def with_failed_first_attempt(ended: Ended, arm: str, block: int) -> StoredExperiment:
+    """The same with a first attempt of the arm that failed in this block."""
+    ids = {each.id for each in ended.stored.experiment.arms if each.role != "twin" and each.name == arm}
+    trials = []
+    for trial in ended.stored.trials:
+        if trial.record.arm_id in ids and trial.record.block == block:
+            lost = {"status": "invalid", "reason": "the server ended", "load": None}
+            trials.append(replace(trial, record=trial.record.model_copy(update=lost)))
+            trial = replace(trial, record=trial.record.model_copy(update={"attempt": 2}))
+        trials.append(trial)
+    return replace(ended.stored, trials=tuple(trials))
+
+
+def test_failed_trials_count_as_the_highest_of_other_percentiles_too() -> None:
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p50": ms / 4, "p95": ms / 2, "p99": ms}, transactions=40_000)
+
+    ended = ran(make)
+    failing = analyse(with_failed_first_attempt(ended, "work_mem=2MB", 2))
+    (primary,) = [arm for arm in failing.arms if arm.verdict != "control"]
+    (median,) = [arm for arm in failing.secondary[0].arms if arm.verdict != "control"]
+    assert (primary.verdict, primary.withheld) == ("inconclusive", True)
+    assert (median.verdict, median.withheld) == ("inconclusive", True)
+    assert median.note == "less p50 latency only if the 1 failed first attempt of work_mem=2MB is left out"
+    # Those of the control would only make the difference larger.
+    (kept,) = [
+        arm
+        for arm in analyse(with_failed_first_attempt(ended, "work_mem=1MB", 2)).secondary[0].arms
+        if arm.verdict != "control"
+    ]
+    assert kept.verdict == "less"
