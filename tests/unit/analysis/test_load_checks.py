@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment
-from pgassay.analysis.verdicts.checks.load_checks import client_share, holds_rate
+from pgassay.analysis.verdicts.checks.load_checks import _scattered, client_share, holds_rate
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.warnings import _unsettled
 from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
+from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole
@@ -180,3 +181,25 @@ def test_failed_trials_count_as_the_highest_of_other_percentiles_too() -> None:
         if arm.verdict != "control"
     ]
     assert kept.verdict == "less"
+
+
+def test_a_stratum_without_a_complete_block_has_no_spread() -> None:
+    """Its arms were dropped since their trials fail; the others go on."""
+    level = np.array([[math.nan, value] for value in (0.0, 0.4, 0.1, 0.5)])
+    arms = tuple(
+        SimpleNamespace(id=name, role="control", stratum=name) for name in ("clients=500", "clients=5")
+    )
+    contract = SimpleNamespace(metric=Metric(name="p99", unit="ms", better="lower", latency="p99"))
+    plan = SimpleNamespace(arms=arms, contract=contract)
+
+    def said(logs: np.ndarray) -> tuple[str, ...]:
+        found = SimpleNamespace(
+            experiment=plan, logs=logs[np.newaxis], blocks=4, columns={arms[0].id: 0, arms[1].id: 1}
+        )
+        return _scattered(cast("Study", found))
+
+    (sentence,) = said(level)
+    assert "spreads by 27 %" in sentence
+    assert said(np.full((4, 2), math.nan)) == ()
+    # One block shows no spread either.
+    assert said(np.where(np.arange(4)[:, np.newaxis] == 0, level, math.nan)) == ()

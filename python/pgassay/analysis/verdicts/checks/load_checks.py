@@ -146,7 +146,9 @@ def _scattered(study: Study) -> tuple[str, ...]:
     if metric.latency in ("", "mean") or metric.bound_ms or study.blocks < SCATTER_BLOCKS_MIN:
         return ()
     controls = [study.columns[arm.id] for arm in study.experiment.arms if arm.role == "control"]
-    spread = max(float(np.nanstd(level[:, place], ddof=1)) for place in controls)
+    # A stratum whose arms were dropped may have no complete block.
+    values = [column[np.isfinite(column)] for column in (level[:, place] for place in controls)]
+    spread = max((float(each.std(ddof=1)) for each in values if each.size >= SCATTER_BLOCKS_MIN), default=0.0)
     if spread < SCATTER_MIN:
         return ()
     return (
