@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment
+from pgassay.analysis.gate.detector import DetectorState, rule_of
+from pgassay.analysis.gate.units import judge_units
 from pgassay.analysis.verdicts.checks.load_checks import _scattered, client_share, holds_rate
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.warnings import _unsettled
+from pgassay.model.gates.gate import GateUnit
 from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from pgassay.model.workload import Metric
@@ -129,6 +132,44 @@ def test_what_is_the_client_s_is_no_verdict_on_the_server() -> None:
     assert "the load generator was busy for 98 % of the time" in bound.verdict
     delayed = ran(lambda _name, ms: load(latency_ms={"p99": ms}, own_delay_ms={"p99": ms * 0.8})).result()
     assert "80 % of this latency is the load generator's own delay" in delayed.verdict
+
+
+BOUND = {"client_idle_s": 0.2, "client_cpu_s": 9.9}
+
+
+def ran_to_the_end(make: object, *factors: str) -> Ended:
+    experiment = planned(*factors, seed=3, blocks=16, workload="tpcb:rate=200", metric="p99")
+    design = experiment.design.model_copy(update={"decided_rest": False})
+    experiment = experiment.model_copy(update={"design": design})
+    source = World("normal", 0.005, np.random.default_rng(5))
+    return run_whole(experiment, source, record_of=partial(record, make), until_decided=False)
+
+
+def test_what_is_the_client_s_is_no_effect_of_a_factor_either() -> None:
+    """Of 2MB the load generator is the limit, so that io_method can't matter there."""
+
+    def make(name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p99": ms}, **(BOUND if "work_mem=2MB" in name else {}))
+
+    effects = ran_to_the_end(make, "io_method=sync,worker", "work_mem=1MB,2MB").result().effects
+    assert effects is not None
+    assert [(each.verdict, each.withheld) for each in effects.main] == [("inconclusive", True)] * 2
+    assert all("measures the client" in each.note for each in effects.main)
+    assert all(size.at_most is None for size in effects.ranking)
+    at = {each.at["work_mem"]: each.verdict for each in effects.at if each.factor == "io_method"}
+    assert at == {"1MB": "equivalent", "2MB": "inconclusive"}
+
+
+def test_a_gate_that_measures_the_client_is_undecided() -> None:
+    def gated(**changes: float) -> GateUnit:
+        ended = ran_to_the_end(lambda _name, ms: load(latency_ms={"p99": ms}, **changes), "work_mem=1MB,2MB")
+        (unit,) = judge_units("orders", gather_study(ended.stored), rule_of(1), lambda _: DetectorState())
+        return unit
+
+    assert gated().finding == "excluded"
+    unit = gated(**BOUND)
+    assert unit.finding == "undecided"
+    assert unit.note.startswith("the load generator was busy for 98 % of the time")
 
 
 def test_a_part_that_is_the_client_s_is_told() -> None:
