@@ -13,6 +13,7 @@ from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import stability
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,
     LEFT_BEHIND,
@@ -298,3 +299,13 @@ def test_no_figure_has_an_exponent():
 def test_a_metric_with_an_unknown_unit_of_time_is_refused():
     with pytest.raises(UsageError, match="furlong"):
         primary_measure(Metric(name="time", unit="furlong", better="lower"))
+
+
+def test_a_large_drift_of_all_arms_is_told_as_a_multiple() -> None:
+    plan = experiment(statements=0)
+    slowing = []
+    for each in simulate(plan, 24):
+        load = each.load.model_copy(update={"elapsed_s": each.load.elapsed_s * 1.06**each.block})
+        slowing.append(each.model_copy(update={"load": load}))
+    (said,) = [each for each in analyse(stored(plan, slowing)).warning_sentences if "All arms became" in each]
+    assert said.startswith("All arms became 3.") and "× as slow from the first block to the last" in said

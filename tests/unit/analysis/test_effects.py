@@ -68,6 +68,17 @@ def test_what_is_said_to_be_at_most_is_rounded_upwards():
     assert size_words(size) == "io_method: at most 1.02 ×"
 
 
+def test_a_withheld_effect_bounds_nothing():
+    """Imitating the volumes took the processors: the interval is of that, and not of the storage."""
+    withheld = effect("storage", 1.0, 0.99, 1.01, "inconclusive", withheld=True)
+    proven = effect("clients", 2.0, 1.9, 2.2, "faster")
+    clients, storage = ranking = ranked(["storage", "clients"], [withheld, proven])
+    assert (clients.factor, storage.at_most) == ("clients", None)
+    assert sentences_of(ranking, [withheld, proven], [], [], 0.03) == (
+        "clients: 2.0 × [1.9, 2.2], new over old; storage: not known yet.",
+    )
+
+
 def test_an_effect_that_is_there_at_one_level_alone_is_told_so():
     at = [
         effect("io_method", 1.3, 1.2, 1.4, "faster", at={"clients": "50"}),

@@ -1,6 +1,7 @@
 """Whether a load held its rate, and whether the client was its limit."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import cast
@@ -9,11 +10,17 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment
-from pgassay.analysis.verdicts.checks.load_checks import client_share, holds_rate
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.gate.detector import DetectorState, rule_of
+from pgassay.analysis.gate.units import judge_units
+from pgassay.analysis.verdicts.checks.load_checks import _scattered, client_share, holds_rate
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.warnings import _unsettled
+from pgassay.model.gates.gate import GateUnit
 from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
+from pgassay.model.workload import Metric
+from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole
 
@@ -127,6 +134,44 @@ def test_what_is_the_client_s_is_no_verdict_on_the_server() -> None:
     assert "80 % of this latency is the load generator's own delay" in delayed.verdict
 
 
+BOUND = {"client_idle_s": 0.2, "client_cpu_s": 9.9}
+
+
+def ran_to_the_end(make: object, *factors: str) -> Ended:
+    experiment = planned(*factors, seed=3, blocks=16, workload="tpcb:rate=200", metric="p99")
+    design = experiment.design.model_copy(update={"decided_rest": False})
+    experiment = experiment.model_copy(update={"design": design})
+    source = World("normal", 0.005, np.random.default_rng(5))
+    return run_whole(experiment, source, record_of=partial(record, make), until_decided=False)
+
+
+def test_what_is_the_client_s_is_no_effect_of_a_factor_either() -> None:
+    """Of 2MB the load generator is the limit, so that io_method can't matter there."""
+
+    def make(name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p99": ms}, **(BOUND if "work_mem=2MB" in name else {}))
+
+    effects = ran_to_the_end(make, "io_method=sync,worker", "work_mem=1MB,2MB").result().effects
+    assert effects is not None
+    assert [(each.verdict, each.withheld) for each in effects.main] == [("inconclusive", True)] * 2
+    assert all("measures the client" in each.note for each in effects.main)
+    assert all(size.at_most is None for size in effects.ranking)
+    at = {each.at["work_mem"]: each.verdict for each in effects.at if each.factor == "io_method"}
+    assert at == {"1MB": "equivalent", "2MB": "inconclusive"}
+
+
+def test_a_gate_that_measures_the_client_is_undecided() -> None:
+    def gated(**changes: float) -> GateUnit:
+        ended = ran_to_the_end(lambda _name, ms: load(latency_ms={"p99": ms}, **changes), "work_mem=1MB,2MB")
+        (unit,) = judge_units("orders", gather_study(ended.stored), rule_of(1), lambda _: DetectorState())
+        return unit
+
+    assert gated().finding == "excluded"
+    unit = gated(**BOUND)
+    assert unit.finding == "undecided"
+    assert unit.note.startswith("the load generator was busy for 98 % of the time")
+
+
 def test_a_part_that_is_the_client_s_is_told() -> None:
     result = ran(lambda _name, ms: load(latency_ms={"p99": ms}, own_delay_ms={"p99": ms * 0.1})).result()
     assert any("Up to 10 % of the p99 latency" in warning for warning in result.warnings)
@@ -144,3 +189,58 @@ def test_other_percentiles_are_secondary_metrics_in_words_of_an_amount() -> None
     (arm,) = [arm for arm in result.secondary[0].arms if arm.verdict != "control"]
     assert arm.verdict == "less"
     assert arm.note.startswith("work_mem=2MB has ") and "less p50 latency than work_mem=1MB" in arm.note
+
+
+def with_failed_first_attempt(ended: Ended, arm: str, block: int) -> StoredExperiment:
+    """The same with a first attempt of the arm that failed in this block."""
+    ids = {each.id for each in ended.stored.experiment.arms if each.role != "twin" and each.name == arm}
+    trials = []
+    for trial in ended.stored.trials:
+        if trial.record.arm_id in ids and trial.record.block == block:
+            lost = {"status": "invalid", "reason": "the server ended", "load": None}
+            trials.append(replace(trial, record=trial.record.model_copy(update=lost)))
+            trial = replace(trial, record=trial.record.model_copy(update={"attempt": 2}))
+        trials.append(trial)
+    return replace(ended.stored, trials=tuple(trials))
+
+
+def test_failed_trials_count_as_the_highest_of_other_percentiles_too() -> None:
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p50": ms / 4, "p95": ms / 2, "p99": ms}, transactions=40_000)
+
+    ended = ran(make)
+    failing = analyse(with_failed_first_attempt(ended, "work_mem=2MB", 2))
+    (primary,) = [arm for arm in failing.arms if arm.verdict != "control"]
+    (median,) = [arm for arm in failing.secondary[0].arms if arm.verdict != "control"]
+    assert (primary.verdict, primary.withheld) == ("inconclusive", True)
+    assert (median.verdict, median.withheld) == ("inconclusive", True)
+    assert median.note == "less p50 latency only if the 1 failed first attempt of work_mem=2MB is left out"
+    # Those of the control would only make the difference larger.
+    (kept,) = [
+        arm
+        for arm in analyse(with_failed_first_attempt(ended, "work_mem=1MB", 2)).secondary[0].arms
+        if arm.verdict != "control"
+    ]
+    assert kept.verdict == "less"
+
+
+def test_a_stratum_without_a_complete_block_has_no_spread() -> None:
+    """Its arms were dropped since their trials fail; the others go on."""
+    level = np.array([[math.nan, value] for value in (0.0, 0.4, 0.1, 0.5)])
+    arms = tuple(
+        SimpleNamespace(id=name, role="control", stratum=name) for name in ("clients=500", "clients=5")
+    )
+    contract = SimpleNamespace(metric=Metric(name="p99", unit="ms", better="lower", latency="p99"))
+    plan = SimpleNamespace(arms=arms, contract=contract)
+
+    def said(logs: np.ndarray) -> tuple[str, ...]:
+        found = SimpleNamespace(
+            experiment=plan, logs=logs[np.newaxis], blocks=4, columns={arms[0].id: 0, arms[1].id: 1}
+        )
+        return _scattered(cast("Study", found))
+
+    (sentence,) = said(level)
+    assert "spreads by 27 %" in sentence
+    assert said(np.full((4, 2), math.nan)) == ()
+    # One block shows no spread either.
+    assert said(np.where(np.arange(4)[:, np.newaxis] == 0, level, math.nan)) == ()

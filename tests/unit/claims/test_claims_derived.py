@@ -84,6 +84,20 @@ def test_a_withheld_arm_leaves_the_order_open() -> None:
     assert {each.name for each in STORED.experiment.arms if each.id in open_arms} == {*NAMES[1:]}
 
 
+def test_why_a_verdict_is_withheld_is_the_arm_s_own_reason() -> None:
+    busy = "the load generator was busy for 98 % of the time, so this measures the client, not the server"
+    client_bound = arm(WORKER, 0.8, 0.9, verdict="inconclusive", withheld=True, note=f"withheld: {busy}")
+    arms = (CONTROL, client_bound, arm(URING, 0.6, 0.7))
+    speed = claim(arm=WORKER.name, against=CONTROL.name, says="slower")
+    assert judged(speed, arms=arms).why == f"the verdict is withheld: {busy}"
+    # Of two arms beside the control, of which the other one's is withheld.
+    between = claim(arm=URING.name, against=WORKER.name, says="slower")
+    assert judged(between, arms=arms).why == f"the verdict is withheld: {busy}"
+    assert judged(claim(order=NAMES, says="ordered"), arms=arms).why.endswith(busy)
+    of_arms = (volumes(CONTROL.name, 100.0), volumes(WORKER.name, 110.0))
+    assert judged(PRICE, arms=arms, volumes=of_arms).why.endswith(busy)
+
+
 def volumes(name: str, per_month: float | None, currency: str = "USD") -> ArmVolumes:
     return ArmVolumes.model_construct(
         arm=name,
@@ -154,6 +168,11 @@ def test_two_factors_are_told_apart_by_what_is_proven_of_each() -> None:
     assert found(of, large, open_) == "undecided"
     (each,) = judge((of,), examples.result(stored, effects=effects(huge, small)), stored)
     assert each.why.startswith("storage: 1,271 ×, at most 1,399 ×; io_method: at most 1.02 ×")
+    # A second level of io_method may do more than the one that is proven.
+    proven = FactorSize(factor="io_method", ratio=1.5, interval=(1.4, 1.6))
+    assert found(of, large, proven) == "undecided"
+    assert found(of, large, proven.model_copy(update={"at_most": 2.5})) == "undecided"
+    assert found(of, large, proven.model_copy(update={"at_most": 1.6})) == "reproduced"
     swapped = claim(factor="io_method", against_factor="storage", says="larger")
     assert found(swapped, large, small) == "refuted"
     (none,) = judge((of,), examples.result(stored), stored)

@@ -91,6 +91,21 @@ def test_rows_that_one_arm_alone_freezes_have_no_ratio() -> None:
     assert judged(claim("rows-frozen", "equal"), stored(none)).verdict == "reproduced"
 
 
+@pytest.mark.parametrize("says", ["more", "less", "equal"])
+def test_counts_of_which_some_trials_have_none_refute_nothing(says: str) -> None:
+    """A checkpoint falls into some trials of an arm; none of the other's has one."""
+
+    def now_and_then(random: np.random.Generator) -> dict[str, Any]:
+        return work(tuples_frozen=float(random.integers(0, 2)))
+
+    trials = {CONTROL: lambda _: work(tuples_frozen=0.0), ARM: now_and_then}
+    found = judged(claim("rows-frozen", says), stored(trials, blocks=12))
+    assert (found.verdict, found.interval) == ("undecided", None)
+    assert "trials disagree on the direction" in found.why
+    swapped = {CONTROL: now_and_then, ARM: lambda _: work(tuples_frozen=0.0)}
+    assert judged(claim("rows-frozen", says), stored(swapped, blocks=12)).verdict == "undecided"
+
+
 def test_wal_is_that_of_the_command_where_there_is_one() -> None:
     trials = {CONTROL: lambda _: work(wal_bytes=4e8), ARM: lambda _: work(wal_bytes=1e9)}
     found = judged(claim("wal", "more", published=2.5, band=(2, 3)), stored(trials))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.machine_command import machine_command
-from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences
+from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences, speed_facts
 from pgassay.fleet.spreading.results import FleetLooks, blocks_done, is_settled, read_looks, write_looks
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadMachine
@@ -205,3 +205,11 @@ def test_looks_are_read_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / "looks.json").write_text('{"format": 1, "runs": 7}')
     with pytest.raises(UsageError, match="is damaged"):
         read_looks(tmp_path)
+
+
+def test_a_machine_that_is_several_times_as_slow_is_told_as_a_multiple() -> None:
+    readings = {name: {"fdatasync_per_s": [1000.0, 1010.0, 990.0]} for name in "abc"}
+    readings["b"] = {"fdatasync_per_s": [250.0, 252.0, 248.0]}
+    readings["c"] = {"fdatasync_per_s": [4000.0, 4040.0, 3960.0]}
+    said = {name: found["storage", "fdatasync"] for name, found in speed_facts(readings).items()}
+    assert said == {"a": "about 1,000/s", "b": "4 × as slow (250/s)", "c": "4 × as fast (4,000/s)"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgassay.analysis.gate.detector import rule_of
-from pgassay.analysis.gate.judge_gate import Gated, gate_result, outcome_of, sentence_of
+from pgassay.analysis.gate.judge_gate import Gated, gate_result, outcome_of, sentence_of, suspicions
 from pgassay.analysis.gate.promise import Noise, TimeBudget, noise_of, promise
 from simulated_gates import SIDE, Nights, slowed, workload_of
 
@@ -74,6 +74,18 @@ def test_what_looks_slower_and_is_not_proven_is_said_with_the_time_that_is_missi
     assert "q03" in slowed(longer) and "looks" not in longer.verdict
     quiet = nights(workload, blocks=3).night()
     assert "looks" not in quiet.verdict and "0 units" not in quiet.verdict
+
+
+def test_where_both_sides_own_copies_of_the_data_the_missing_time_is_that_of_sets_of_blocks(workload):
+    """The blocks of a set of copies count once, so a slow-down takes as many times more of them."""
+    found = nights(workload, blocks=3).night({"q03": -math.log(190)})
+    workloads = {each.name: each for each in found.workloads}
+
+    def needed(**changes):
+        said = next(iter(suspicions(found.units, found.rule, workloads, pooled=True, **changes)))
+        return int(re.search(r"about (\d+) blocks", said)[1])
+
+    assert needed(blocks_per_row={"simulated": 4}) == 4 * needed()
 
 
 def test_evidence_of_nights_that_found_nothing_adds_up(workload):

@@ -194,6 +194,7 @@ def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
             "verdict": verdict,
             "meaningful": lower > 1 + margin or upper < 1 / (1 + margin),
             "withheld": found.withheld or other.withheld,
+            "note": found.note if found.withheld else other.note if other.withheld else "",
             "forecast": None,
             "blocks": min(found.blocks, other.blocks),
         }
@@ -203,7 +204,7 @@ def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
 def verdict_of(claim: Claim, found: ArmResult, least: int, margin: float) -> tuple[ClaimVerdict, str]:
     """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
     if found.withheld:
-        return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
+        return "undecided", withheld_words(found)
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
         return "undecided", further(found, least, margin)
     here = f"{amount(found.ratio)} here"
@@ -217,6 +218,12 @@ def verdict_of(claim: Claim, found: ArmResult, least: int, margin: float) -> tup
         return "undecided", f"{here}, perhaps by no more than the margin; {more}"
     is_opposite = found.verdict != claim.says
     return judge_direction(claim, found.ratio, found.interval, here, is_opposite=is_opposite)
+
+
+def withheld_words(found: ArmResult) -> str:
+    """That a verdict is withheld, and why, as the arm's own note says it."""
+    why = found.note.removeprefix("withheld: ")
+    return f"the verdict is withheld: {why}" if why else "the verdict is withheld"
 
 
 def judge_direction(

@@ -11,6 +11,7 @@ from pgassay.analysis.claims.arm_claims import (
     is_named,
     judge_direction,
     judged,
+    withheld_words,
 )
 from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
@@ -33,8 +34,9 @@ def judge_order(claim: Claim, result: CompareResult, experiment: Experiment) -> 
     for first, second in pairwise(claim.order):
         arm = compared(claim, first, second, result)
         found[first, second] = "" if arm is None or arm.withheld else arm.verdict
-        if arm is not None and arm.verdict not in _DECIDED and not takes:
-            takes = f"; {further(arm, blocks_least(experiment), result.margin)}"
+        if arm is not None and found[first, second] not in _DECIDED and not takes:
+            least = blocks_least(experiment)
+            takes = f"; {withheld_words(arm) if arm.withheld else further(arm, least, result.margin)}"
     opposite = [
         f"{second} is faster than {first}" for (first, second), each in found.items() if each == "slower"
     ]
@@ -64,7 +66,9 @@ def judge_price(claim: Claim, result: CompareResult, experiment: Experiment) -> 
         why = f"the catalogue of volumes has no price of {join([*lacking])}"
         return judged(claim, "can't be tried here", why, experiment)
     arm = compared(claim, claim.arm, claim.against, result)
-    if arm is None or arm.ratio is None or arm.interval is None or arm.withheld:
+    if arm is not None and arm.withheld:
+        return judged(claim, "undecided", withheld_words(arm), experiment)
+    if arm is None or arm.ratio is None or arm.interval is None:
         return judged(claim, "undecided", "its speed is not known yet", experiment)
     months = own.per_month / other.per_month
     low, high = (end if end is not None else math.nan for end in arm.interval)
@@ -116,9 +120,11 @@ def _proven(size: FactorSize) -> float:
 
 
 def _bound(size: FactorSize) -> float:
-    ends = [size.at_most, size.interval[1] if size.interval is not None else None]
-    known = [end for end in ends if end is not None]
-    return min(known) if known else math.inf
+    """What none of its effects exceeds; infinite while one level of it is not bounded.
+
+    The end of its largest proven effect says nothing of its other levels.
+    """
+    return math.inf if size.at_most is None else size.at_most
 
 
 def _size(size: FactorSize) -> str:

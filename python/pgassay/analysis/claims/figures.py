@@ -234,9 +234,9 @@ def _of_none(claim: Claim, own: Sequence[float], other: Sequence[float]) -> tupl
     """Where an arm has none of it, so that there is no ratio."""
     if max(own) == max(other) == 0:
         return ("reproduced" if claim.says == "equal" else "no difference here"), "none in both"
-    if max(own) and max(other) and not (min(own) > max(other) or max(own) < min(other)):
+    is_more, is_less = min(own) > max(other), max(own) < min(other)
+    if not is_more and not is_less:
         return "undecided", "trials disagree on the direction"
-    is_more = min(own) > max(other)
     if claim.says == "equal" or is_more is not (claim.says == "more"):
         return "refuted", ""
     return "reproduced", ""

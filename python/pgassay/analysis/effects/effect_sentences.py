@@ -25,7 +25,8 @@ def ranked(factors: Sequence[str], main: Sequence[LevelEffect]) -> tuple[FactorS
 
 def size_of(factor: str, effects: Sequence[LevelEffect]) -> FactorSize:
     """What one factor does at most, and its largest effect that is proven."""
-    limits = [reach(each.interval) for each in effects]
+    # What withholds a verdict is in the interval as well.
+    limits = [None if each.withheld else reach(each.interval) for each in effects]
     bounded = [limit for limit in limits if limit is not None]
     at_most = max(bounded) if bounded and len(bounded) == len(limits) else None
     proven = [each for each in effects if is_proven(each)]

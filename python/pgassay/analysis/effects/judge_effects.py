@@ -17,6 +17,7 @@ from pgassay.analysis.effects.effect_sentences import ranked, sentences_of
 from pgassay.analysis.effects.questions import KINDS, Grid, Kind, Question, grid_of, questions
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.verdicts.checks.imitation import imitated, withhold_imitated
+from pgassay.analysis.verdicts.checks.load_checks import client_bound, withheld_for
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.primary_family import findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
@@ -130,6 +131,7 @@ def _answers(
     intervals, *other = contrasts.intervals_at(levels, running=True)
     (findings,) = findings_of(contrasts, intervals, level, other[0] if other else None)
     bounds = [found for name in twins if (found := twin_bound(twins, name, 0)) is not None]
+    of_client = {arm.id: client_bound(study, [arm.id]) for arm in asked.arms}
     answers = []
     for number, (question, finding) in enumerate(zip(of_kind, findings, strict=True)):
         rounds = len(contrasts.members(0, number))
@@ -138,6 +140,8 @@ def _answers(
             judgement = judge(finding, contract.margin, twin_bound=max(bounds, default=None))
             sides = [[asked.arms[place] for place in cells] for cells in (question.plus, question.minus)]
             judgement = withhold_imitated(judgement, imitated(study, *sides))
+            notes = (of_client[arm.id] for side in sides for arm in side)
+            judgement = withheld_for(judgement, next(filter(None, notes), ""))
         answers.append(_Answer(question, finding, judgement, rounds))
     return answers
 

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import get_args
 
 from pgassay import __version__
@@ -44,6 +45,7 @@ _SPREAD_UNKNOWN = 0.07
 # A difference of so many standard errors, or of twice the time, is worth a sentence.
 _ERRORS_MIN, _RATIO_MAX = 3.0, 0.5
 _POWER = 0.9
+_ONE_EACH: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def gate_result(
     workloads = {each.name: _workload(each) for each in gated}
     pooled = all(each.stored.experiment.contract.pool_twin for each in gated)
     by_starts = {each.name for each in gated if each.stored.experiment.contract.unit == "start"}
-    suspected = suspicions(units, rule, workloads, pooled=pooled, by_starts=by_starts)
+    per_row = {each.name: gather_study(each.stored).blocks_per_row(0) for each in gated}
+    suspected = suspicions(units, rule, workloads, pooled=pooled, by_starts=by_starts, blocks_per_row=per_row)
     verdict = sentence_of(units, list(suspected))
     if interrupted_of is not None:
         outcome = "interrupted"
@@ -230,10 +233,12 @@ def suspicions(
     *,
     pooled: bool,
     by_starts: Collection[str] = (),
+    blocks_per_row: Mapping[str, int] = _ONE_EACH,
 ) -> Iterator[str]:
     """A sentence for each unit that looks slower, the slowest first, with the time that is missing.
 
-    by_starts: the workloads of which a block is a start of one server for both sides.
+    by_starts: the workloads of which a block is a start of one server for both sides. blocks_per_row: by
+    workload the blocks that count once, where both sides own copies of the data; 1 where it is not there.
     """
     slow = sorted((unit for unit in units if looks_slower(unit)), key=lambda unit: unit.ratio or 1.0)
     for unit in slow:
@@ -244,7 +249,8 @@ def suspicions(
             yield f"{looks}: give it more time."
             continue
         is_start = unit.workload in by_starts
-        needed = max(_blocks_needed(unit, rule, pooled=pooled, by_starts=is_start), unit.blocks + 1)
+        rows = _rows_needed(unit, rule, pooled=pooled, by_starts=is_start)
+        needed = max(rows * blocks_per_row.get(unit.workload, 1), unit.blocks + 1)
         seconds = had_s / workload.blocks * needed
         yield (
             f"{looks}: {duration_rounded(seconds)} needed, about "
@@ -253,7 +259,7 @@ def suspicions(
         )
 
 
-def _blocks_needed(unit: GateUnit, rule: GateRule, *, pooled: bool, by_starts: bool) -> int:
+def _rows_needed(unit: GateUnit, rule: GateRule, *, pooled: bool, by_starts: bool) -> int:
     if by_starts:
         effect, members = 1 / (unit.ratio or 1.0) - 1, 3 if pooled else 2
         return starts_for(effect, unit.spread or _SPREAD_UNKNOWN, rule.threshold, members=members)

@@ -15,6 +15,7 @@ from pgassay.analysis.statistics.starts import resolvable_by_starts
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.load_checks import client_bound
 from pgassay.analysis.verdicts.primary_family import check_twins, findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
@@ -110,6 +111,8 @@ def judge_units(
     figures = _figures(contrasts, tuple(study.measures[place] for place in places), 0)
     last, highest = (each[:, 0] for each in contrasts.log_evidence_slower())
     judgements = _judgements(study, places, findings, margin, rule.level)
+    contrast = study.experiment.contrasts[0]
+    of_client = client_bound(study, (contrast.arm_id, contrast.control_id)).removeprefix("withheld: ")
     units = []
     for place, measure in enumerate(figures.measures):
         spread = _finite(figures.spread[place])
@@ -126,6 +129,7 @@ def judge_units(
             standard_error=_finite(figures.standard_error[place]),
             spread=spread,
             findable=None if spread is None else _findable(figures.blocks, spread, rule, study),
+            of_client=of_client,
         )
         units.append(_unit(name, study, measure, case))
     return tuple(units)
@@ -153,7 +157,8 @@ class _Case:
     """All that a unit's finding rests on.
 
     last, highest: this run's evidence that the change is slower, natural logarithms, after its last block
-    and at its highest; rows: the units of evidence.
+    and at its highest; rows: the units of evidence. of_client: why its figures are the load generator's and
+    not the server's, '' where they are not.
     """
 
     finding: Finding
@@ -168,6 +173,7 @@ class _Case:
     standard_error: float | None
     spread: float | None
     findable: float | None
+    of_client: str
 
 
 def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
@@ -200,6 +206,9 @@ def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
 def _found(case: _Case) -> tuple[Word, str, str]:
     """The finding, what qualifies it, and since which run."""
     finding, edge = case.finding, log_margin(case.margin)
+    if case.of_client:
+        # Both sides are as fast as the client, whatever the change does to the server.
+        return "undecided", case.of_client, ""
     withheld = case.judgement.note.removeprefix("withheld: ") if case.judgement.withheld else ""
     doubted = withheld or doubt(finding)
     if case.highest + case.state.log_earlier >= math.log(case.rule.threshold):

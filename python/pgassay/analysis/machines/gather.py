@@ -10,7 +10,9 @@ import numpy as np
 
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
-from pgassay.analysis.verdicts.primary_family import analyse_primary
+from pgassay.analysis.verdicts.checks.imitation import imitation_note, look_for_imitation
+from pgassay.analysis.verdicts.checks.load_checks import client_bound
+from pgassay.analysis.verdicts.primary_family import PrimaryResult, analyse_primary, twin_bound
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.errors import UsageError
@@ -57,7 +59,10 @@ class Blocks:
     """The blocks of one comparison in one experiment.
 
     members: log speeds, (rows, n), the arm first. ended: when each row's last trial ended. judgement: what
-    the experiment alone says, with all its checks. count: the blocks that the rows are made of.
+    the experiment alone says, with all its checks. count: the blocks that the rows are made of. twin_bound:
+    how far a verdict must lie from no effect, None while the twin's gate has not fired. doubt: why nothing
+    can be said of the server by these trials, however many; '' where it can. Both hold also where the
+    experiment alone has no verdict that could be withheld.
     """
 
     evidence: AnyEvidence
@@ -65,6 +70,15 @@ class Blocks:
     ended: tuple[str, ...]
     judgement: Judgement
     count: int
+    twin_bound: float | None = None
+    doubt: str = ""
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a check speaks against what these blocks say."""
+        alone = self.judgement
+        is_unlike = self.twin_bound is not None and alone.verdict == "inconclusive"
+        return alone.withheld or bool(self.doubt) or is_unlike
 
     @property
     def pairs(self) -> FloatArray:
@@ -323,7 +337,8 @@ def _blocks(
         return f"{look:09d} {record.ended_at}"
 
     contrasts = study.contrast_set(study.logs[:1])
-    judgements = analyse_primary(study).judgements if study.blocks else ()
+    primary = analyse_primary(study) if study.blocks else PrimaryResult((), (), {})
+    imitations = look_for_imitation(study)
     places = {each.arm_id: index for index, each in enumerate(study.experiment.contrasts)}
     found = {}
     for key, contrast in contrast_keys(study).items():
@@ -338,5 +353,13 @@ def _blocks(
         )
         count = sum(len(row) for row in rows.blocks)
         evidence = evidence_of(members, slots, study.rules)
-        found[key] = Blocks(evidence, members, ended, judgements[index], count)
+        found[key] = Blocks(
+            evidence,
+            members,
+            ended,
+            primary.judgements[index],
+            count,
+            twin_bound(primary.twins, contrast.stratum, 0),
+            client_bound(study, (contrast.arm_id, contrast.control_id)) or imitation_note(imitations[index]),
+        )
     return found

@@ -107,6 +107,11 @@ def _pairs(blocks: Sequence[Blocks]) -> FloatArray:
     return np.concatenate([each.pairs for each in blocks])
 
 
+def _twin_bound(blocks: Sequence[Blocks]) -> float | None:
+    """How far a verdict must lie from no effect: as the twin says that differs most, where one does."""
+    return max((each.twin_bound for each in blocks if each.twin_bound is not None), default=None)
+
+
 def _machine_result(
     machine: MachineTrials, blocks: Sequence[Blocks], study: Study, index: int, level: float
 ) -> MachineResult:
@@ -119,12 +124,12 @@ def _machine_result(
     contract = study.experiment.contract
     equivalence = interval_level(level, contract.equivalence)
     finding = find(evidence_of_machine(blocks), _pairs(blocks), level, equivalence)
-    judgement = judge(finding, contract.margin)
+    judgement = judge(finding, contract.margin, twin_bound=_twin_bound(blocks))
     if sum(len(each.members) for each in blocks) < study.rows_min(index):
         judgement = Judgement("inconclusive", note=_TOO_FEW_BLOCKS)
-    doubted = next((each.judgement for each in blocks if each.judgement.withheld), None)
-    if doubted is not None:
-        judgement = Judgement("inconclusive", withheld=True, note=doubted.note)
+    notes = (each.doubt or (each.judgement.note if each.judgement.withheld else "") for each in blocks)
+    if doubted := next(filter(None, notes), ""):
+        judgement = Judgement("inconclusive", withheld=True, note=doubted)
     return MachineResult(
         name=machine.name,
         arm="",
@@ -155,7 +160,7 @@ def _these_machines(
     pooled = pool([each.evidence for each in blocks], [each.ended for each in blocks])
     equivalence = interval_level(level, contract.equivalence)
     finding = find(pooled, _pairs(blocks), level, equivalence)
-    judgement = judge(finding, contract.margin)
+    judgement = judge(finding, contract.margin, twin_bound=_twin_bound(blocks))
     doubtful = [machine for machine in own if machine.withheld]
     if rows < study.rows_min(index):
         judgement = Judgement("inconclusive", note=_TOO_FEW_BLOCKS)
@@ -188,7 +193,7 @@ def _machines_like_these(
         for machine in sorted(machines, key=lambda machine: machine.ended)
         if machine.has_ended
         and sum(len(each.members) for each in found[machine.name]) >= 2
-        and not any(each.judgement.withheld for each in found[machine.name])
+        and not any(each.is_doubted for each in found[machine.name])
     ]
     verb = "is" if len(counted) == 1 else "are"
     count = sum(each.count for machine in counted for each in found[machine.name])

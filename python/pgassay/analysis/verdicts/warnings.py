@@ -14,7 +14,7 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Covariate
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import figure, percent_rounded
+from pgassay.words import amount, figure, percent_rounded
 
 # A figure with its unit: numbers of names, settings and versions have none, and must stay apart.
 _NUMBER = re.compile(r"(?<![\w=,.:/-])\d[\d,]*(?:\.\d+)?(?= ?(?:%|µs|ms|s|kB|MB|GB)(?!\w))")
@@ -147,11 +147,10 @@ def _drift(study: Study) -> list[str]:
     if not found:
         return []
     drift = max(found, key=lambda each: abs(each.change))
-    direction = "faster" if drift.change > 0 else "slower"
-    size = percent_rounded(abs(math.expm1(drift.change)))
+    size = amount(math.exp(drift.change))
     settled = "it became steady in the second half" if drift.settled else "it was not steady at the end"
     return [
-        f"All arms became {size} {direction} from the first block to the last ({settled}): ratios stay "
+        f"All arms became {size} from the first block to the last ({settled}): ratios stay "
         "valid, because every block holds all arms, but single values must not be compared across blocks."
     ]
 
@@ -170,11 +169,10 @@ def _changed_speeds(study: Study) -> list[str]:
         drift = step or find_drift(series, margin)
         if drift is None:
             continue
-        direction = "faster" if drift.change > 0 else "slower"
-        size = percent_rounded(abs(math.expm1(drift.change)))
+        size = amount(math.exp(drift.change))
         when = "at one moment" if step else "from the first block to the last"
         found.append(
-            f"The machine's {part} became {size} {direction} {when}, by a fixed task before each trial: it "
+            f"The machine's {part} became {size} {when}, by a fixed task before each trial: it "
             "drifts or throttles. Ratios stay valid, because every block holds all arms."
         )
     return found

@@ -16,7 +16,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import CacheState
 from pgassay.model.machines.spread import SpreadMachine
 from pgassay.model.workload import WorkloadSpec
-from pgassay.words import byte_rate, comparison, join, percent_rounded, size
+from pgassay.words import amount, byte_rate, comparison, join, size
 
 MachineFacts = Mapping[str, JsonValue]
 Facts = dict[tuple[str, str], str]
@@ -211,8 +211,6 @@ def speed_facts(readings: Mapping[str, Readings]) -> dict[str, dict[tuple[str, s
             told = max(reach * math.sqrt(1 / len(own) + 1 / len(logs[middle])), math.log1p(TOLD_MIN))
             word = f"about {quantity.words(math.exp(usual))}"
             if abs(change) > told:
-                by = percent_rounded(abs(math.expm1(change)))
-                direction = "faster" if change > 0 else "slower"
-                word = f"{by} {direction} ({quantity.words(math.exp(float(own.mean())))})"
+                word = f"{amount(math.exp(change))} ({quantity.words(math.exp(float(own.mean())))})"
             found[machine][quantity.subject, quantity.called] = word
     return found

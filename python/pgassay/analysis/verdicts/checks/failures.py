@@ -25,7 +25,7 @@ from pgassay.words import figure, join, plural
 
 WARNING_EVIDENCE = 20.0
 _LEFT_OUT = "left out"
-_CPU_WORDS = {"faster": "more CPU", "slower": "less CPU"}
+_AMOUNT_WORDS = {"faster": "more", "slower": "less"}
 _MIRRORED: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
 
 
@@ -104,11 +104,26 @@ def judge_failures(
         return judgement
     if _stands(study, contrast, attempts.values(measure), attempts, judgement, measure, level, running):
         return judgement
-    word = _CPU_WORDS.get(judgement.verdict) if measure.kind == "cpu" else None
-    which = _blamed(study, attempts, judgement.verdict)
+    word = _word_of(measure, judgement.verdict)
+    which = _blamed(study, attempts, _as_speed(measure, judgement.verdict))
     verb = "is" if which.startswith("1 ") and " and " not in which else "are"
-    note = f"{word or judgement.verdict} only if the {which} {verb} {_LEFT_OUT}"
+    note = f"{word} only if the {which} {verb} {_LEFT_OUT}"
     return Judgement("inconclusive", withheld=True, note=note)
+
+
+def _is_amount(measure: Measure) -> bool:
+    """Whether more of the figure is worse, though its logs have no minus: CPU, and further percentiles."""
+    return measure.kind in ("cpu", "latency")
+
+
+def _as_speed(measure: Measure, verdict: Verdict) -> Verdict:
+    """The verdict as it would be of a speed: more of an amount is slower."""
+    return _MIRRORED.get(verdict, verdict) if _is_amount(measure) else verdict
+
+
+def _word_of(measure: Measure, verdict: Verdict) -> str:
+    amount = _AMOUNT_WORDS.get(verdict) if _is_amount(measure) else None
+    return f"{amount} {'CPU' if measure.kind == 'cpu' else measure.name}" if amount else verdict
 
 
 def _stands(
@@ -125,10 +140,10 @@ def _stands(
 
     The canary is not adjusted for: an attempt that failed may have none.
     """
-    verdict = judgement.verdict
-    if measure.kind == "cpu":
-        # The worst is the most CPU.
-        values, verdict = -values, _MIRRORED.get(verdict, verdict)
+    verdict = _as_speed(measure, judgement.verdict)
+    if _is_amount(measure):
+        # The worst is the most.
+        values = -values
     columns = {member: place for place, member in enumerate(attempts.members)}
     each_level = level
     if verdict == "equivalent" and running:

@@ -40,11 +40,18 @@ def look_for_imitation(study: Study) -> tuple[Imitation | None, ...]:
     return tuple(_look(study, contrast) for contrast in study.experiment.contrasts)
 
 
+def imitation_note(found: Imitation | None) -> str:
+    """Why there can be no verdict, '' where there can be one."""
+    if found is None or not found.forbids_verdict:
+        return ""
+    return _NOTE.format(arm=found.whose, share=percent_rounded(found.share))
+
+
 def withhold_imitated(judgement: Judgement, found: Imitation | None) -> Judgement:
     """The judgement, or none where imitating took too much."""
-    if found is None or not found.forbids_verdict or judgement.verdict == "inconclusive":
+    note = imitation_note(found)
+    if not note or judgement.verdict == "inconclusive":
         return judgement
-    note = _NOTE.format(arm=found.whose, share=percent_rounded(found.share))
     return replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note)
 
 

@@ -1,7 +1,7 @@
 """Whether a load was what was asked for: its rate held, the client not its limit, its trials long enough."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -99,17 +99,28 @@ def _loads(study: Study, arm_id: str) -> list[LoadObservation]:
     return [record.load for record in study.table.valid[arm_id] if record.load is not None]
 
 
+def client_bound(study: Study, arm_ids: Iterable[str]) -> str:
+    """Why figures of these arms are the load generator's and not the server's; '' where they are not."""
+    names = list(arm_ids)
+    shares = [_median_share(study, name) for name in names]
+    if not any(share.is_limit for share in shares):
+        return ""
+    return _note(shares, is_replay=study.arms[names[0]].spec.workload.is_replay)
+
+
 def withhold_client_bound(study: Study, judgements: Sequence[Judgement]) -> list[Judgement]:
     """No verdict on an arm whose trials, or its control's, were bound by the load generator."""
-    found = []
-    for contrast, judgement in zip(study.experiment.contrasts, judgements, strict=True):
-        shares = [_median_share(study, arm) for arm in (contrast.arm_id, contrast.control_id)]
-        if judgement.verdict == "inconclusive" or not any(share.is_limit for share in shares):
-            found.append(judgement)
-            continue
-        note = _note(shares, is_replay=study.arms[contrast.arm_id].spec.workload.is_replay)
-        found.append(replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note))
-    return found
+    return [
+        withheld_for(judgement, client_bound(study, (contrast.arm_id, contrast.control_id)))
+        for contrast, judgement in zip(study.experiment.contrasts, judgements, strict=True)
+    ]
+
+
+def withheld_for(judgement: Judgement, note: str) -> Judgement:
+    """The judgement, or none where there is a note of `client_bound`."""
+    if judgement.verdict == "inconclusive" or not note:
+        return judgement
+    return replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note)
 
 
 def _note(shares: Sequence[ClientShare], *, is_replay: bool) -> str:
@@ -146,7 +157,9 @@ def _scattered(study: Study) -> tuple[str, ...]:
     if metric.latency in ("", "mean") or metric.bound_ms or study.blocks < SCATTER_BLOCKS_MIN:
         return ()
     controls = [study.columns[arm.id] for arm in study.experiment.arms if arm.role == "control"]
-    spread = max(float(np.nanstd(level[:, place], ddof=1)) for place in controls)
+    # A stratum whose arms were dropped may have no complete block.
+    values = [column[np.isfinite(column)] for column in (level[:, place] for place in controls)]
+    spread = max((float(each.std(ddof=1)) for each in values if each.size >= SCATTER_BLOCKS_MIN), default=0.0)
     if spread < SCATTER_MIN:
         return ()
     return (
