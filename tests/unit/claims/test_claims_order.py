@@ -96,6 +96,15 @@ def test_what_was_never_run_is_tried_before_others_have_their_hundredth_block() 
     assert turn is not None and turn.chosen.name == "near" and turn.rival_rate == 0.25 * 5 / 300
 
 
+def test_an_experiment_of_which_no_time_is_known_is_tried_as_well() -> None:
+    """Statements that nobody has run: six claims stayed without a try beside others' third and fourth turns."""
+    unknown = waiting("unknown", *[4000.0] * 6)
+    turn = next_of(
+        [unknown, waiting("third turn", *[300.0] * 3, is_tried=True, least_s=300.0, fruitless=1)], 2000.0
+    )
+    assert turn is not None and turn.chosen is unknown
+
+
 def test_a_share_is_what_its_verdicts_are_expected_to_take_and_a_half_more() -> None:
     turn = next_of([waiting("a", 100.0), waiting("b", 200.0)], 600.0)
     assert turn is not None and turn.chosen.name == "a"

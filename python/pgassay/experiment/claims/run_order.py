@@ -16,6 +16,8 @@ _RESERVE = 1.5
 # How many claims of an experiment that was never run are decided by its least blocks, where none is expected
 # in the time left: what is expected rests on a spread that nobody measured, and a full disk hardly spreads.
 _SHARE_BY_LUCK = 0.25
+# What these blocks take of statements of which nobody knows how long they run, until the first turn tells.
+_LEAST_UNKNOWN_S = 120.0
 # That a decided claim's size lies in its band is worth less than another verdict.
 WEIGHT_OF_A_SIZE = 0.1
 
@@ -79,9 +81,10 @@ class Waiting:
         One that was never run is worth a try before another's claims have their hundredth block.
         """
         found = best_of(self.outlooks, left_s, self.setup_s)
-        if found is None and not self.is_tried and self.outlooks and self.fits(left_s) and self.least_s:
+        if found is None and not self.is_tried and self.outlooks and self.fits(left_s):
             worth = sum(each.weight for each in self.outlooks)
-            return Promise(_SHARE_BY_LUCK * worth / max(self.least_s, 1.0), self.least_s)
+            least_s = _LEAST_UNKNOWN_S if self.least_s is None else self.least_s
+            return Promise(_SHARE_BY_LUCK * worth / max(least_s, 1.0), least_s)
         return found and Promise(found.rate * 0.5**self.fruitless, found.seconds)
 
     @property
