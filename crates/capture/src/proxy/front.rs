@@ -163,6 +163,7 @@ impl Front {
                 self.buffer.extend_from_slice(&[LEFT_OUT, 0, 0, 0, 4 + 9, tag]);
                 self.buffer.extend_from_slice(&(length as u64).to_be_bytes());
                 self.begun = self.buffer.len();
+                recording.flow.sent(tag, &[]);
             }
             Keeping::Whole if recording.number != 0 => {
                 // Of a message with parts the rest has its own length.

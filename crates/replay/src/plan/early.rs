@@ -93,6 +93,8 @@ struct Early {
     setting: Vec<Arc<[u8]>>,
     /// Requests whose ReadyForQuery has not come.
     waiting: u32,
+    /// The types of the last two messages.
+    latest: [u8; 2],
     is_in_transaction: bool,
 }
 
@@ -112,6 +114,11 @@ impl Early {
 
     fn sent(&mut self, messages: &[Message]) {
         for message in messages {
+            // A Sync that was sent behind the COPY itself is read as a part of its data and ignored.
+            if matches!(message.tag, b'd' | b'c' | b'f') && self.latest == *b"ES" {
+                self.waiting = self.waiting.saturating_sub(1);
+            }
+            self.latest = [self.latest[1], message.tag];
             match (message.tag, &message.text) {
                 (b'Q', Some(text)) => {
                     self.waiting += 1;

@@ -27,6 +27,15 @@ pub struct Portal {
     pub names: Names,
 }
 
+/// How many Syncs count once data of COPY come: one that was sent behind the COPY itself, as libpq does, is read as a part
+/// of the data and ignored. `last` is the latest request without an answer.
+pub fn syncs_in_copy(last: Option<&Request>, syncs: u32) -> u32 {
+    match last {
+        Some(request) if !request.is_query => syncs.min(request.cycle - 1),
+        _ => syncs,
+    }
+}
+
 /// Deadlocks, serialization failures, locks that were not there in time, statements that were cancelled.
 pub fn hangs_on_timing(kind: &Kind) -> bool {
     matches!(kind, Kind::Error(sqlstate) if [b"40P01", b"40001", b"55P03", b"57014"].contains(&sqlstate))

@@ -9,7 +9,7 @@ use pgassay_capture::format::event::{Answer, Message, Rows};
 use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
-use super::requests::{Portal, Request, hangs_on_timing};
+use super::requests::{Portal, Request, hangs_on_timing, syncs_in_copy};
 use super::shared::{Shared, span};
 use super::texts::{InSql, Text};
 use super::values::{Answering, Last, Used};
@@ -81,6 +81,9 @@ impl Reading {
         let waited = (self.readies, self.answers);
         let mut needs_sync = false;
         for message in messages {
+            if matches!(message.tag, b'd' | b'c' | b'f') {
+                self.syncs = syncs_in_copy(self.requests.back(), self.syncs);
+            }
             needs_sync = match message.tag {
                 b'Q' | b'S' | b'F' => {
                     self.syncs += 1;

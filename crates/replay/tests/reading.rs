@@ -1,0 +1,118 @@
+//! What a plan makes of a session that was captured: which answer ends what, whose columns are followed, how a part begins.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pgassay_capture::format::encode::Seen;
+use pgassay_capture::format::event::{Answer, Begin, End, EndReason, Rows};
+use pgassay_capture::store::writer::{CaptureWriter, GroupLimits};
+use pgassay_replay::plan::{Kind, read};
+use pgassay_replay::{Plan, Wanted};
+
+/// What one side says at once.
+enum Said {
+    Client(Vec<(u8, Vec<u8>)>),
+    Server(Vec<Answer>),
+}
+
+fn client(messages: &[(u8, &[u8])]) -> Said {
+    Said::Client(messages.iter().map(|(tag, body)| (*tag, body.to_vec())).collect())
+}
+
+fn complete(tag: &[u8]) -> Answer {
+    Answer::Complete {
+        tag: Arc::from(tag),
+        affected: Some(1),
+        rows: Rows::default(),
+    }
+}
+
+/// The plan of one session, whose parts follow each other by a second, from a time of it on.
+fn plan_of(name: &str, said: &[Said], from_ns: Option<u64>) -> Plan {
+    let folder: PathBuf = std::env::temp_dir().join(format!("pgassay-plan-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let mut writer = CaptureWriter::create(&folder, 0, GroupLimits::default()).unwrap();
+    let begin = Begin {
+        protocol: 196_608,
+        is_encrypted: false,
+        parameters: vec![(b"user".to_vec(), b"u".to_vec())],
+    };
+    writer.open_session(1).unwrap();
+    writer.record(1, |to| to.begin(1, 0, &begin)).unwrap();
+    writer.record(1, |to| to.ready(1, 0)).unwrap();
+    let mut at_ns = 0;
+    for part in said {
+        at_ns += 1_000_000_000;
+        match part {
+            Said::Client(messages) => {
+                let seen = messages.iter().map(|(tag, body)| Seen {
+                    tag: *tag,
+                    body,
+                    left_out_bytes: None,
+                });
+                writer.record(1, |to| to.messages(1, at_ns, seen)).unwrap();
+            }
+            Said::Server(answers) => writer.record(1, |to| to.answers(1, at_ns, answers)).unwrap(),
+        }
+    }
+    let end = End {
+        reason: EndReason::Terminated,
+        sqlstate: None,
+    };
+    writer.record(1, |to| to.end(1, at_ns, end)).unwrap();
+    writer.close_session(1).unwrap();
+    writer.finish().unwrap();
+    let wanted = Wanted {
+        from_ns,
+        databases: HashMap::from([("u".to_owned(), "u".to_owned())]),
+        ..Wanted::default()
+    };
+    let plan = read(&folder, &wanted).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    plan
+}
+
+const EXECUTE: (u8, &[u8]) = (b'E', b"\0\0\0\0\0");
+const SYNC: (u8, &[u8]) = (b'S', b"");
+
+fn copy() -> Vec<Said> {
+    vec![
+        // libpq and others send the first Sync before they know that the statement copies.
+        client(&[
+            (b'P', b"\0COPY t FROM STDIN\0\0\0"),
+            (b'B', b"\0\0\0\0\0\0\0\0"),
+            EXECUTE,
+            SYNC,
+        ]),
+        Said::Server(vec![
+            Answer::Plain(b'1'),
+            Answer::Plain(b'2'),
+            Answer::Plain(b'G'),
+        ]),
+        client(&[(b'd', b"1\n"), (b'c', b""), SYNC]),
+        Said::Server(vec![complete(b"COPY"), Answer::Ready(b'I')]),
+        client(&[(b'Q', b"SELECT 1\0")]),
+        Said::Server(vec![complete(b"SELECT"), Answer::Ready(b'I')]),
+    ]
+}
+
+#[test]
+fn a_sync_that_the_server_ignores_within_copy_ends_no_step() {
+    let plan = plan_of("copy", &copy(), None);
+    let over: Vec<u32> = plan.sessions[0]
+        .steps
+        .iter()
+        .map(|step| step.over_readies)
+        .collect();
+    assert_eq!(over, [1, 1, 2]);
+}
+
+#[test]
+fn a_session_that_had_copied_by_then_is_played_from_a_later_time() {
+    let plan = plan_of("copied", &copy(), Some(4_500_000_000));
+    assert_eq!(plan.executions(), 1);
+    let expected = &plan.sessions[0].expected[0];
+    assert_eq!(expected.kind, Kind::Complete(Arc::from(&b"SELECT"[..]), Some(1)));
+}
