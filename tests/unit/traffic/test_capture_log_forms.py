@@ -120,6 +120,31 @@ def test_a_line_that_ends_within_the_values_is_told(detail: str) -> None:
     assert parameters(detail) == (("a",), True)
 
 
+@pytest.mark.parametrize(
+    ("forgetting", "times"),
+    [
+        ("DISCARD ALL", 2),
+        ("ROLLBACK; discard all;", 2),
+        ("DEALLOCATE PREPARE ALL", 2),
+        ('DEALLOCATE "S_1"', 2),
+        ("DEALLOCATE S_1", 1),
+        ("SELECT 'discard all'", 1),
+    ],
+)
+def test_a_statement_that_the_session_forgot_is_prepared_again(
+    tmp_path: Path, forgetting: str, times: int
+) -> None:
+    begin = f"{AT}.{{}} UTC [4711] app@shop LOG:  duration: 0.5 ms  "
+    path = tmp_path / "postgresql.log"
+    executed = "execute S_1: SELECT 1"
+    lines = [executed, executed, f"statement: {forgetting}", executed, executed]
+    path.write_text("".join(f"{begin.format(100 + at)}{line}\n" for at, line in enumerate(lines)))
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    sent = [message.tag for event in events(tmp_path / "c") for message in event.messages]
+    assert (sent.count("P"), sent.count("E")) == (times, 4)
+
+
 def test_what_sql_prepares_has_no_values_in_its_detail() -> None:
     detail = "prepare: PREPARE p AS SELECT $1 = 'x'"
     (found,) = read(entry("duration: 1.0 ms  statement: EXECUTE p ('x')", detail=detail))
