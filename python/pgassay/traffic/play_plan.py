@@ -93,6 +93,11 @@ def families_of(found: Sequence[PlayedFamily]) -> list[ReplayFamily]:
 
 
 def diverged_share(families: Sequence[ReplayFamily]) -> float:
-    """Of the captured time, what statements took that came out otherwise now."""
+    """Of the captured time, what statements took that came out otherwise now.
+
+    Of a capture without times, from a log without durations, their share of the statements.
+    """
     captured_s = sum(each.seconds_captured for each in families)
-    return sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0
+    if captured_s:
+        return sum(each.diverged_s for each in families) / captured_s
+    return sum(each.diverged for each in families) / max(sum(each.calls for each in families), 1)

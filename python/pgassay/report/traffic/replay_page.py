@@ -60,15 +60,16 @@ def _first(result: ReplayResult) -> str:
 def _head(result: ReplayResult) -> Iterator[str]:
     if result.is_stopped:
         yield f"Stopped before its end: {result.statements - result.replayed:,} statements were not played."
+    of = "time" if result.busy_captured_s else "statements"
     same = 1 - result.diverged / result.statements if result.statements else 1.0
     yield (
         f"{percent_fixed(same, 2)} came out as captured; {result.diverged:,} did not "
-        f"({percent_fixed(result.diverged_share, 2)} of the time), {result.other_values:,} had the same "
+        f"({percent_fixed(result.diverged_share, 2)} of the {of}), {result.other_values:,} had the same "
         "number of rows with different values"
     )
     if not result.is_stopped and result.diverged_share > result.bound:
         yield (
-            f"Not valid: more than {percent_fixed(result.bound, 1)} of the time differed, so the times "
+            f"Not valid: more than {percent_fixed(result.bound, 1)} of the {of} differed, so the times "
             "are not those of the same work. Is the data a copy as of the start of the capture?"
         )
     if result.busy_captured_s:
