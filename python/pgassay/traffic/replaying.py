@@ -17,7 +17,8 @@ from pgassay.traffic.play_plan import databases_of, diverged_share, families_of,
 from pgassay.traffic.tables import TouchDocument, never_analysed, words_of
 
 BOUND_DEFAULT = 0.01
-_MAJOR_MIN = 10
+# The catalogs tell of partitions' roots since then.
+_MAJOR_MIN = 12
 # A player that is busy for more of its time, or sends later than this by its own doing, may be the limit.
 _BUSY_SHARE_MAX = 0.8
 _LATE_P99_MAX_MS = 5.0
