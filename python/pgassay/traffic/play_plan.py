@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _HEADER_BYTES = 64
+_SET_OPTION_SINCE = 160_000
 
 
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
@@ -34,11 +35,12 @@ def identity(folder: Path) -> str:
 def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
     """By role: what makes a session of the player's be as that role's; and what can't be had, or ''."""
     rows = session.execute(
-        """SELECT r.rolname, pg_has_role(current_user, r.oid, 'MEMBER'), r.rolname = current_user,
+        """SELECT r.rolname, pg_has_role(current_user, r.oid, %s), r.rolname = current_user,
                   COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
                             FROM pg_db_role_setting s, unnest(s.setconfig) c
                             WHERE s.setrole = r.oid AND s.setdatabase IN (0, d.oid)), '{}')
-           FROM pg_roles r, pg_database d WHERE d.datname = current_database()"""
+           FROM pg_roles r, pg_database d WHERE d.datname = current_database()""",
+        (right_to_be(session.info.server_version),),
     ).fetchall()
     found: dict[str, str] = {}
     refused = 0
@@ -53,6 +55,14 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
         found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
     missing = f"{refused} roles of the server are not open to this user: their sessions run as this user"
     return found, missing if refused else ""
+
+
+def right_to_be(server_version: int) -> str:
+    """The right, as pg_has_role names it, that SET ROLE asks for.
+
+    Since 16 members may lack it, as who has CREATEROLE does of the roles that he makes.
+    """
+    return "SET" if server_version >= _SET_OPTION_SINCE else "MEMBER"
 
 
 def _escaped(text: str) -> str:
