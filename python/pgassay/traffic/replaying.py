@@ -9,6 +9,8 @@ import psycopg
 from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
+from pgassay.environment.remote.session_settings import READ_ONLY, session_parameters
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
@@ -148,7 +150,7 @@ def _document(
     if missing:
         notes.append(missing)
     return {
-        "connect": {**resolved.parameters},
+        "connect": dict(parameters_of(request, resolved)),
         "folder": str(request.folder.resolve()),
         "speed": request.speed,
         "from_s": request.from_s,
@@ -161,6 +163,16 @@ def _document(
         "writes": request.allow_writes is not None,
         "silent_s": request.silent_s,
     }, notes
+
+
+def parameters_of(request: ReplayRequest, resolved: Resolved) -> ConnectionParameters:
+    """How sessions are opened: where nothing may be written, the server refuses what its text did not tell.
+
+    A function may write in dynamic SQL, or by another connection.
+    """
+    if request.allow_writes is not None:
+        return resolved.parameters
+    return session_parameters(resolved, READ_ONLY)
 
 
 def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":
