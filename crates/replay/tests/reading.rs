@@ -116,3 +116,47 @@ fn a_session_that_had_copied_by_then_is_played_from_a_later_time() {
     let expected = &plan.sessions[0].expected[0];
     assert_eq!(expected.kind, Kind::Complete(Arc::from(&b"SELECT"[..]), Some(1)));
 }
+
+/// One column, int4, as text, of the first column of a table.
+const DESCRIPTION: &[u8] = b"\0\x01id\0\0\0\x40\0\0\x01\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
+
+#[test]
+fn keys_are_followed_where_the_driver_asks_for_the_columns_when_it_prepares() {
+    let said = [
+        client(&[
+            (b'P', b"a\0SELECT 1\0\0\0"),
+            (b'D', b"Sa\0"),
+            SYNC,
+            (b'P', b"s\0INSERT INTO t (n) VALUES ($1) RETURNING id\0\0\0"),
+            (b'D', b"Ss\0"),
+            SYNC,
+        ]),
+        Said::Server(vec![
+            // The first can't be prepared, so nothing describes it.
+            Answer::Error {
+                sqlstate: *b"42P01",
+                rows: Rows::default(),
+            },
+            Answer::Ready(b'I'),
+            Answer::Plain(b'1'),
+            Answer::Description(b't', Arc::from(&b"\0\x01\0\0\0\x17"[..])),
+            Answer::Description(b'T', Arc::from(DESCRIPTION)),
+            Answer::Ready(b'I'),
+        ]),
+        client(&[(b'B', b"\0s\0\0\0\0\x01\0\0\0\x011\0\0"), EXECUTE, SYNC]),
+        Said::Server(vec![
+            Answer::Plain(b'2'),
+            Answer::Row(b"\0\x01\0\0\0\x0217".to_vec()),
+            complete(b"INSERT 0"),
+            Answer::Ready(b'I'),
+        ]),
+    ];
+    let plan = plan_of("described", &said, None);
+    let expected = &plan.sessions[0].expected;
+    let execution = expected
+        .iter()
+        .find(|each| matches!(each.kind, Kind::Complete(..)))
+        .unwrap();
+    assert_eq!(execution.returned.range().len(), 1);
+    assert_eq!(plan.columns[execution.columns as usize].len(), 1);
+}

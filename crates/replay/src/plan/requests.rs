@@ -1,6 +1,9 @@
-//! What a session has asked for: requests on their way, portals, and answers that hang on timing.
+//! What a session has asked for: requests on their way, portals, descriptions, and answers that hang on timing.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+use pgassay_capture::format::bind::name;
 
 use super::parts::Kind;
 use super::sequences::Names;
@@ -25,6 +28,61 @@ pub struct Portal {
     pub formats: Arc<[u16]>,
     /// The names of the sequences that it asks.
     pub names: Names,
+}
+
+/// Descriptions of the rows of statements, and those that were asked for and have not come. Many drivers ask once, when
+/// they prepare, and then only execute.
+#[derive(Default)]
+pub struct Descriptions {
+    /// With how many ReadyForQuery the request is over, and the family where it is known.
+    asked: VecDeque<(u32, Option<u32>)>,
+    known: HashMap<u32, Arc<[u8]>>,
+}
+
+impl Descriptions {
+    /// A Describe was sent.
+    pub fn ask(&mut self, cycle: u32, family: Option<u32>) {
+        self.asked.push_back((cycle, family));
+    }
+
+    /// A description came, without a body of what has no rows: the one that was asked for, else that of the query which is
+    /// answered.
+    pub fn came(&mut self, cycle: u32, query: Option<u32>, body: Option<&Arc<[u8]>>) {
+        let is_asked = self.asked.front().is_some_and(|(over, _)| *over <= cycle);
+        let family = match is_asked {
+            true => self.asked.pop_front().and_then(|(_, family)| family),
+            false => query,
+        };
+        if let (Some(family), Some(body)) = (family, body) {
+            self.known.insert(family, Arc::clone(body));
+        }
+    }
+
+    /// What was asked for until this ReadyForQuery, and skipped behind an error, does not come any more.
+    pub fn skip(&mut self, cycle: u32) {
+        while self.asked.front().is_some_and(|(over, _)| *over <= cycle) {
+            self.asked.pop_front();
+        }
+    }
+
+    /// That of a family.
+    pub fn of(&self, family: u32) -> Option<&Arc<[u8]>> {
+        self.known.get(&family)
+    }
+}
+
+/// The family of the statement or portal that a Describe asks for.
+pub fn described(
+    body: &[u8],
+    statements: &HashMap<Vec<u8>, Arc<Text>>,
+    portals: &HashMap<Vec<u8>, Portal>,
+) -> Option<u32> {
+    let (kind, rest) = body.split_first()?;
+    let text = match kind {
+        b'S' => statements.get(name(rest))?,
+        _ => &portals.get(name(rest))?.text,
+    };
+    Some(text.family)
 }
 
 /// How many Syncs count once data of COPY come: one that was sent behind the COPY itself, as libpq does, is read as a part
