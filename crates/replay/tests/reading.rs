@@ -160,3 +160,31 @@ fn keys_are_followed_where_the_driver_asks_for_the_columns_when_it_prepares() {
     assert_eq!(execution.returned.range().len(), 1);
     assert_eq!(plan.columns[execution.columns as usize].len(), 1);
 }
+
+#[test]
+fn of_several_statements_before_a_part_those_are_sent_again_that_set_the_session_up() {
+    let said = [
+        client(&[(
+            b'Q',
+            b"/* app */ SET search_path = a; INSERT INTO t VALUES ('SET;'); SET work_mem = 64\0",
+        )]),
+        Said::Server(vec![
+            complete(b"SET"),
+            complete(b"INSERT 0"),
+            complete(b"SET"),
+            Answer::Ready(b'I'),
+        ]),
+        client(&[(b'Q', b"SELECT 1\0")]),
+        Said::Server(vec![complete(b"SELECT"), Answer::Ready(b'I')]),
+    ];
+    let plan = plan_of("several", &said, Some(2_500_000_000));
+    let sent = [
+        &b"Q\0\0\0\x18SET search_path = a\0"[..],
+        b"Q\0\0\0\x16SET work_mem = 64\0",
+        b"Q\0\0\0\x0dSELECT 1\0",
+    ];
+    assert_eq!(
+        String::from_utf8_lossy(&plan.bytes),
+        String::from_utf8_lossy(&sent.concat())
+    );
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pgassay_capture::format::bind::name;
 use pgassay_capture::format::event::{Answer, Event, Message, Rows, What};
+use pgassay_capture::lexer::{Kind, Token, token};
 
 /// Statements that change the session and no data.
 const SETTING: [&str; 6] = [
@@ -158,9 +159,15 @@ impl Early {
         }
     }
 
-    fn executed(&mut self, text: &Arc<[u8]>) {
-        let start = text.trim_ascii_start();
-        let start = String::from_utf8_lossy(&start[..start.len().min(32)]).to_ascii_lowercase();
+    /// Takes the statements of a text one by one: what else stands beside a SET is done, and not done again.
+    fn executed(&mut self, text: &[u8]) {
+        for statement in statements_of(text) {
+            self.executed_one(&Arc::from(statement));
+        }
+    }
+
+    fn executed_one(&mut self, text: &Arc<[u8]>) {
+        let start = String::from_utf8_lossy(&text[..text.len().min(32)]).to_ascii_lowercase();
         if start.starts_with(FORGETS) {
             self.setting.clear();
             self.statements.clear();
@@ -190,6 +197,25 @@ impl Early {
         }
         steps
     }
+}
+
+/// The statements of a text, without spaces and comments before them.
+fn statements_of(text: &[u8]) -> Vec<&[u8]> {
+    let mut found: Vec<&[u8]> = Vec::new();
+    let (mut from, mut at, mut escapes): (Option<usize>, usize, bool) = (None, 0, false);
+    while at < text.len() {
+        let Token { kind, length } = token(&text[at..], escapes);
+        let bytes = &text[at..at + length];
+        escapes = matches!(kind, Kind::Word) && matches!(bytes, b"e" | b"E");
+        match kind {
+            Kind::Space => {}
+            Kind::Other if bytes == b";" => found.extend(from.take().map(|from| &text[from..at])),
+            _ => from = from.or(Some(at)),
+        }
+        at += length;
+    }
+    found.extend(from.map(|from| &text[from..]));
+    found
 }
 
 fn query(text: &Arc<[u8]>) -> Exchange {
