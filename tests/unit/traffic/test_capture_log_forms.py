@@ -145,6 +145,18 @@ def test_a_statement_that_the_session_forgot_is_prepared_again(
     assert (sent.count("P"), sent.count("E")) == (times, 4)
 
 
+@pytest.mark.parametrize(
+    ("kind", "tags"), [("statement: ", ["Q", "c"]), ("execute <unnamed>: ", ["P", "B", "D", "E", "c", "S"])]
+)
+def test_a_copy_whose_data_no_log_has_gets_their_end(tmp_path: Path, kind: str, tags: list[str]) -> None:
+    path = tmp_path / "postgresql.log"
+    begin = f"{AT}.535 UTC [4711] app@shop LOG:  duration: 1.5 ms  "
+    path.write_text(f"{begin}{kind}COPY t (a) FROM stdin WITH (FORMAT csv)\n")
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    assert [message.tag for event in events(tmp_path / "c") for message in event.messages] == tags
+
+
 def test_what_sql_prepares_has_no_values_in_its_detail() -> None:
     detail = "prepare: PREPARE p AS SELECT $1 = 'x'"
     (found,) = read(entry("duration: 1.0 ms  statement: EXECUTE p ('x')", detail=detail))

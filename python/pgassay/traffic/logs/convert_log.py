@@ -115,12 +115,15 @@ class _Gathered:
         known = self.prepared[number]
         if not part.sqlstate:
             _forget(known, part.text)
+        copies = _COPY_IN.match(part.text) is not None
         if part.name is None:
-            return {"query": part.text}
+            return {"copy" if copies else "query": part.text}
         is_known = bool(part.name) and known.get(part.name) == part.text
         known[part.name] = part.text
         values = list(part.values)
-        return {"execute": {"name": part.name, "text": None if is_known else part.text, "values": values}}
+        text = None if is_known else part.text
+        # Without an end of its data a COPY would wait for them in a replay, and its session with it.
+        return {"execute": {"name": part.name, "text": text, "values": values, "copies": copies}}
 
 
 def _forget(known: dict[str, str], text: str) -> None:
