@@ -188,3 +188,31 @@ fn of_several_statements_before_a_part_those_are_sent_again_that_set_the_session
         String::from_utf8_lossy(&sent.concat())
     );
 }
+
+#[test]
+fn a_statement_that_was_closed_before_a_part_is_neither_prepared_nor_closed_again() {
+    let said = [
+        client(&[
+            (b'P', b"_pg3_0\0SELECT 1\0\0\0"),
+            (b'P', b"_pg3_1\0SELECT 2\0\0\0"),
+            SYNC,
+        ]),
+        Said::Server(vec![
+            Answer::Plain(b'1'),
+            Answer::Plain(b'1'),
+            Answer::Ready(b'I'),
+        ]),
+        client(&[(b'Q', b"DEALLOCATE _pg3_0\0")]),
+        Said::Server(vec![complete(b"DEALLOCATE"), Answer::Ready(b'I')]),
+        client(&[(b'B', b"\0_pg3_1\0\0\0\0\0\0\0"), EXECUTE, SYNC]),
+        Said::Server(vec![
+            Answer::Plain(b'2'),
+            complete(b"SELECT"),
+            Answer::Ready(b'I'),
+        ]),
+    ];
+    let plan = plan_of("closed", &said, Some(4_500_000_000));
+    let sent = String::from_utf8_lossy(&plan.bytes);
+    assert!(sent.contains("SELECT 2") && !sent.contains("SELECT 1") && !sent.contains("DEALLOCATE"));
+    assert_eq!(plan.executions(), 1);
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pgassay_capture::format::bind::name;
 use pgassay_capture::format::event::{Answer, Event, Message, Rows, What};
-use pgassay_capture::lexer::{Kind, Token, token};
+use pgassay_capture::lexer::{Kind, Token, names_behind, token};
 
 /// Statements that change the session and no data.
 const SETTING: [&str; 6] = [
@@ -19,6 +19,7 @@ const SETTING: [&str; 6] = [
 /// Of these the first word alone looks as if they did.
 const OF_TRANSACTION: [&str; 3] = ["set local ", "set transaction ", "set constraints "];
 const FORGETS: &str = "discard all";
+const CLOSES: &str = "deallocate";
 
 /// Messages of a client, and what a server answers to them.
 pub type Exchange = (Vec<Message>, Vec<Answer>);
@@ -171,12 +172,33 @@ impl Early {
         if start.starts_with(FORGETS) {
             self.setting.clear();
             self.statements.clear();
+        } else if start.starts_with(CLOSES) && self.closed(text) {
+            // Nothing is left to be closed.
         } else if SETTING.iter().any(|word| start.starts_with(word))
             && !OF_TRANSACTION.iter().any(|word| start.starts_with(word))
         {
             // The last of equal ones counts, behind what came between.
             self.setting.retain(|known| known != text);
             self.setting.push(Arc::clone(text));
+        }
+    }
+
+    /// Takes out what DEALLOCATE closes: all statements, or one of the protocol's; whether it was such a one.
+    fn closed(&mut self, text: &[u8]) -> bool {
+        let behind = |word| names_behind(text, word).into_iter().next();
+        match behind("prepare").or_else(|| behind(CLOSES)) {
+            Some(name) if name == b"all" => {
+                let is_prepared = |text: &[u8], word: &str| {
+                    text.get(..word.len())
+                        .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+                };
+                self.statements.clear();
+                self.setting
+                    .retain(|text| !is_prepared(text, "prepare ") && !is_prepared(text, CLOSES));
+                true
+            }
+            Some(name) => self.statements.remove(&name).is_some(),
+            None => false,
         }
     }
 
