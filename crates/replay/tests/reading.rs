@@ -151,14 +151,14 @@ fn keys_are_followed_where_the_driver_asks_for_the_columns_when_it_prepares() {
             Answer::Ready(b'I'),
         ]),
     ];
-    let plan = plan_of("described", &said, None);
-    let expected = &plan.sessions[0].expected;
-    let execution = expected
-        .iter()
-        .find(|each| matches!(each.kind, Kind::Complete(..)))
-        .unwrap();
-    assert_eq!(execution.returned.range().len(), 1);
-    assert_eq!(plan.columns[execution.columns as usize].len(), 1);
+    // Also where the statement was prepared before the part that is played.
+    for from_ns in [None, Some(2_500_000_000)] {
+        let plan = plan_of("described", &said, from_ns);
+        let expected = &plan.sessions[0].expected;
+        let execution = expected.iter().find(|each| each.columns != u32::MAX).unwrap();
+        assert_eq!(execution.returned.range().len(), 1);
+        assert_eq!(plan.columns[execution.columns as usize].len(), 1);
+    }
 }
 
 #[test]
@@ -187,6 +187,36 @@ fn of_several_statements_before_a_part_those_are_sent_again_that_set_the_session
         String::from_utf8_lossy(&plan.bytes),
         String::from_utf8_lossy(&sent.concat())
     );
+}
+
+#[test]
+fn a_statement_that_was_refused_before_a_part_takes_no_other_with_it() {
+    let said = [
+        client(&[(b'P', b"a\0SELECT nothing\0\0\0"), SYNC]),
+        Said::Server(vec![
+            Answer::Error {
+                sqlstate: *b"42703",
+                rows: Rows::default(),
+            },
+            Answer::Ready(b'I'),
+        ]),
+        client(&[(b'P', b"b\0SELECT 1\0\0\0"), SYNC]),
+        Said::Server(vec![Answer::Plain(b'1'), Answer::Ready(b'I')]),
+        client(&[(b'B', b"\0b\0\0\0\0\0\0\0"), EXECUTE, SYNC]),
+        Said::Server(vec![
+            Answer::Plain(b'2'),
+            complete(b"SELECT"),
+            Answer::Ready(b'I'),
+        ]),
+    ];
+    let plan = plan_of("refused", &said, Some(4_500_000_000));
+    // Each has a Sync of its own, and the execution another.
+    let syncs = plan
+        .bytes
+        .windows(5)
+        .filter(|bytes| *bytes == b"S\0\0\0\x04")
+        .count();
+    assert_eq!((syncs, plan.executions()), (3, 1));
 }
 
 #[test]

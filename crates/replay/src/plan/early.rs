@@ -7,6 +7,8 @@ use pgassay_capture::format::bind::name;
 use pgassay_capture::format::event::{Answer, Event, Message, Rows, What};
 use pgassay_capture::lexer::{Kind, Token, names_behind, token};
 
+use super::requests::Descriptions;
+
 /// Statements that change the session and no data.
 const SETTING: [&str; 6] = [
     "set ",
@@ -95,6 +97,9 @@ struct Early {
     setting: Vec<Arc<[u8]>>,
     /// Requests whose ReadyForQuery has not come.
     waiting: u32,
+    readies: u32,
+    /// Of named statements, by their names.
+    descriptions: Descriptions<Vec<u8>>,
     /// The types of the last two messages.
     latest: [u8; 2],
     is_in_transaction: bool,
@@ -127,8 +132,15 @@ impl Early {
                     self.executed(text);
                 }
                 (b'P', Some(_)) => {
-                    self.statements
-                        .insert(name(&message.body).to_vec(), message.clone());
+                    let statement = name(&message.body).to_vec();
+                    self.descriptions.forget(&statement);
+                    self.statements.insert(statement, message.clone());
+                }
+                (b'D', _) => {
+                    let over_readies = self.readies + self.waiting + 1;
+                    let statement = message.body.strip_prefix(b"S");
+                    self.descriptions
+                        .ask(over_readies, statement.map(|rest| name(rest).to_vec()));
                 }
                 (b'B', _) => {
                     let portal = name(&message.body);
@@ -153,9 +165,18 @@ impl Early {
 
     fn answered(&mut self, answers: &[Answer]) {
         for answer in answers {
-            if let Answer::Ready(status) = answer {
-                self.waiting = self.waiting.saturating_sub(1);
-                self.is_in_transaction = *status != b'I';
+            match answer {
+                Answer::Ready(status) => {
+                    self.waiting = self.waiting.saturating_sub(1);
+                    self.is_in_transaction = *status != b'I';
+                    self.readies += 1;
+                    self.descriptions.skip(self.readies);
+                }
+                Answer::Description(b'T', body) => {
+                    self.descriptions.came(self.readies + 1, None, Some(body));
+                }
+                Answer::Plain(b'n') => self.descriptions.came(self.readies + 1, None, None),
+                _ => {}
             }
         }
     }
@@ -205,16 +226,21 @@ impl Early {
     /// What is sent to have the session as it was, and what a server answers to it.
     fn setup(&self) -> Vec<Exchange> {
         let mut steps: Vec<_> = self.setting.iter().map(query).collect();
-        let mut prepared: Vec<Message> = self
-            .statements
-            .iter()
-            .filter(|(name, _)| !name.is_empty())
-            .map(|(_, message)| message.clone())
-            .collect();
-        if !prepared.is_empty() {
-            let mut answers = vec![Answer::Plain(b'1'); prepared.len()];
+        let (mut prepared, mut answers) = (Vec::new(), Vec::new());
+        for (statement, parse) in self.statements.iter().filter(|(name, _)| !name.is_empty()) {
+            prepared.push(parse.clone());
+            answers.push(Answer::Plain(b'1'));
+            // Whoever asked for the columns then does not ask again.
+            if let Some(body) = self.descriptions.get(statement) {
+                let asked = [&b"S"[..], statement, b"\0"].concat();
+                prepared.push(message(b'D', asked, None));
+                answers.push(Answer::Description(b'T', Arc::clone(body)));
+            }
+            // One that the server refuses, as it did then, takes no other with it.
             answers.push(Answer::Ready(b'I'));
             prepared.push(message(b'S', Vec::new(), None));
+        }
+        if !prepared.is_empty() {
             steps.push((prepared, answers));
         }
         steps

@@ -1,6 +1,7 @@
 //! What a session has asked for: requests on their way, portals, descriptions, and answers that hang on timing.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use pgassay_capture::format::bind::name;
@@ -33,28 +34,28 @@ pub struct Portal {
 /// Descriptions of the rows of statements, and those that were asked for and have not come. Many drivers ask once, when
 /// they prepare, and then only execute.
 #[derive(Default)]
-pub struct Descriptions {
-    /// With how many ReadyForQuery the request is over, and the family where it is known.
-    asked: VecDeque<(u32, Option<u32>)>,
-    known: HashMap<u32, Arc<[u8]>>,
+pub struct Descriptions<Of> {
+    /// With how many ReadyForQuery the request is over, and what it is of, where that is known.
+    asked: VecDeque<(u32, Option<Of>)>,
+    known: HashMap<Of, Arc<[u8]>>,
 }
 
-impl Descriptions {
+impl<Of: Eq + Hash> Descriptions<Of> {
     /// A Describe was sent.
-    pub fn ask(&mut self, cycle: u32, family: Option<u32>) {
-        self.asked.push_back((cycle, family));
+    pub fn ask(&mut self, cycle: u32, of: Option<Of>) {
+        self.asked.push_back((cycle, of));
     }
 
     /// A description came, without a body of what has no rows: the one that was asked for, else that of the query which is
     /// answered.
-    pub fn came(&mut self, cycle: u32, query: Option<u32>, body: Option<&Arc<[u8]>>) {
+    pub fn came(&mut self, cycle: u32, query: Option<Of>, body: Option<&Arc<[u8]>>) {
         let is_asked = self.asked.front().is_some_and(|(over, _)| *over <= cycle);
-        let family = match is_asked {
-            true => self.asked.pop_front().and_then(|(_, family)| family),
+        let of = match is_asked {
+            true => self.asked.pop_front().and_then(|(_, of)| of),
             false => query,
         };
-        if let (Some(family), Some(body)) = (family, body) {
-            self.known.insert(family, Arc::clone(body));
+        if let (Some(of), Some(body)) = (of, body) {
+            self.known.insert(of, Arc::clone(body));
         }
     }
 
@@ -65,9 +66,14 @@ impl Descriptions {
         }
     }
 
-    /// That of a family.
-    pub fn of(&self, family: u32) -> Option<&Arc<[u8]>> {
-        self.known.get(&family)
+    /// What it was of is something else from now on.
+    pub fn forget(&mut self, of: &Of) {
+        self.known.remove(of);
+    }
+
+    /// The description, where it came.
+    pub fn get(&self, of: &Of) -> Option<&Arc<[u8]>> {
+        self.known.get(of)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Reading {
     statements: HashMap<Vec<u8>, Arc<Text>>,
     in_sql: InSql,
     portals: HashMap<Vec<u8>, Portal>,
-    descriptions: Descriptions,
+    descriptions: Descriptions<u32>,
     begun: VecDeque<(u32, Begun)>,
     written: Vec<u32>,
     /// What lastval() tells of.
@@ -283,7 +283,7 @@ impl Reading {
         let columns = match self.columns {
             Some(columns) => columns,
             None => {
-                let Some(description) = self.descriptions.of(request.text.family) else {
+                let Some(description) = self.descriptions.get(&request.text.family) else {
                     return;
                 };
                 let portal = request.portal.as_ref();
