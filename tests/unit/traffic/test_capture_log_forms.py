@@ -157,6 +157,19 @@ def test_a_copy_whose_data_no_log_has_gets_their_end(tmp_path: Path, kind: str, 
     assert [message.tag for event in events(tmp_path / "c") for message in event.messages] == tags
 
 
+def test_a_name_that_is_used_for_another_statement_is_closed_before(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    begin = f"{AT}.{{}} UTC [4711] app@shop LOG:  duration: 0.5 ms  execute "
+    # What stands behind the / may be a portal, or belong to the name.
+    lines = ["users/get: SELECT 1", "users/list: SELECT 2", "users/get: SELECT 1"]
+    path.write_text("".join(f"{begin.format(100 + at)}{line}\n" for at, line in enumerate(lines)))
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    sent = [message for event in events(tmp_path / "c") for message in event.messages]
+    assert [each.tag for each in sent] == ["C", "P", "B", "D", "E", "S"] * 3
+    assert {each.body for each in sent if each.tag == "C"} == {b"Susers\0"}
+
+
 def test_what_sql_prepares_has_no_values_in_its_detail() -> None:
     detail = "prepare: PREPARE p AS SELECT $1 = 'x'"
     (found,) = read(entry("duration: 1.0 ms  statement: EXECUTE p ('x')", detail=detail))

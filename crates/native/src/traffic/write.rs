@@ -167,6 +167,10 @@ fn messages(execute: &Execute) -> Vec<(u8, Vec<u8>)> {
     let name = execute.name.as_bytes();
     let mut found = Vec::new();
     if let Some(text) = &execute.text {
+        if !name.is_empty() {
+            // When a name was closed, to be used for another statement, is not in a log.
+            found.push((b'C', [&b"S"[..], name, b"\0"].concat()));
+        }
         found.push((b'P', [name, b"\0", text.as_bytes(), b"\0", &[0, 0]].concat()));
     }
     let mut bind = [b"\0", name, b"\0", &[0, 0]].concat();
