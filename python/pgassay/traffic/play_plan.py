@@ -1,6 +1,7 @@
 """What there is to play of a capture, what a player is told of roles, and its counts by family."""
 
 import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES = 64
 _SET_OPTION_SINCE = 160_000
+# What is no part of a family that is printed.
+_NOT_PRINTED = ("sample", "same", "same_s")
 
 
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
@@ -95,11 +98,24 @@ def families_of(found: Sequence[PlayedFamily]) -> list[ReplayFamily]:
         }
     families = [
         ReplayFamily.model_validate(
-            {key: value for key, value in each.items() if key != "sample"} | {"text": name}
+            {key: value for key, value in each.items() if key not in _NOT_PRINTED} | {"text": name}
         )
         for name, each in merged.items()
     ]
     return sorted(families, key=lambda each: -each.seconds_captured)
+
+
+def same_mean_s(found: Sequence[PlayedFamily]) -> dict[str, float]:
+    """By name: the mean time of executions that came out as in the capture; without families that had none.
+
+    What failed at once, or was not executed, would make a family look fast.
+    """
+    calls: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for each in found:
+        calls[named(each["sample"])] += each["same"]
+        seconds[named(each["sample"])] += each["same_s"]
+    return {name: seconds[name] / count for name, count in calls.items() if count}
 
 
 def diverged_share(families: Sequence[ReplayFamily]) -> float:
