@@ -49,6 +49,17 @@ def result(*families: ReplayFamily, speed: float | None = 1.0) -> ReplayResult:
     )  # fmt: skip
 
 
+def test_what_was_not_executed_makes_nothing_fast() -> None:
+    # Half of 200 executions of 1 ms, after which the replay was stopped.
+    half = family("SELECT one", diverged=100).model_copy(update={"seconds": 0.1, "seconds_captured": 0.2})
+    stopped = result(half).model_copy(
+        update={"is_stopped": True, "replayed": 100, "statements": 200, "busy_s": 0.1, "busy_captured_s": 0.2}
+    )
+    shown = page_of(stopped).terminal(width=200)
+    row = next(line for line in shown.splitlines() if line.lstrip().startswith("SELECT one"))
+    assert "1.00 ×" in row and "0.50 ×" not in shown
+
+
 def test_a_capture_without_durations_is_judged_by_its_statements() -> None:
     # As of a log that has none.
     no_times = {"seconds_captured": 0.0, "diverged_s": 0.0}

@@ -72,7 +72,8 @@ def _head(result: ReplayResult) -> Iterator[str]:
             f"Not valid: more than {percent_fixed(result.bound, 1)} of the {of} differed, so the times "
             "are not those of the same work. Is the data a copy as of the start of the capture?"
         )
-    if result.busy_captured_s:
+    # Of statements that were not executed only the time then is known.
+    if result.busy_captured_s and result.replayed >= result.statements:
         ratio = result.busy_s / result.busy_captured_s
         yield (
             f"Statements took {seconds(result.busy_captured_s)} then and {seconds(result.busy_s)} now, "
@@ -146,9 +147,12 @@ def _statements(result: ReplayResult) -> list[Section]:
 
 def _row(each: ReplayFamily) -> tuple[str, ...]:
     then = each.seconds_captured / each.calls if each.calls else 0.0
-    executed = each.seconds / each.calls if each.calls else 0.0
-    ratio = f"{each.seconds / each.seconds_captured:.2f} ×" if each.seconds_captured else ""
     times = each.times_ms
+    executed = each.seconds / each.calls if each.calls else 0.0
+    if each.diverged and times is not None:
+        # Some may not have been executed: the histogram has those that were.
+        executed = times.mean / _MS
+    ratio = f"{executed / then:.2f} ×" if then else ""
     tail = ("", "") if times is None else (seconds(times.p95 / _MS), seconds(times.p99 / _MS))
     name = excerpt(each.text, _TEXT_MAX)
     return name, f"{each.calls:,}", f"{each.diverged:,}", seconds(then), seconds(executed), ratio, *tail
