@@ -246,3 +246,28 @@ fn a_statement_that_was_closed_before_a_part_is_neither_prepared_nor_closed_agai
     assert!(sent.contains("SELECT 2") && !sent.contains("SELECT 1") && !sent.contains("DEALLOCATE"));
     assert_eq!(plan.executions(), 1);
 }
+
+#[test]
+fn what_set_config_set_before_a_part_is_set_again() {
+    let said = [
+        client(&[(
+            b'Q',
+            b"SELECT set_config('TimeZone', 'Asia/Tokyo', false); \
+              SELECT set_config('TimeZone', 'Europe/Berlin', false); \
+              SELECT set_config('app.n', nextval('s')::text, false)\0",
+        )]),
+        Said::Server(vec![
+            complete(b"SELECT"),
+            complete(b"SELECT"),
+            complete(b"SELECT"),
+            Answer::Ready(b'I'),
+        ]),
+        client(&[(b'Q', b"SELECT 1\0")]),
+        Said::Server(vec![complete(b"SELECT"), Answer::Ready(b'I')]),
+    ];
+    let plan = plan_of("configured", &said, Some(2_500_000_000));
+    let sent = String::from_utf8_lossy(&plan.bytes);
+    assert!(sent.contains("Europe/Berlin") && !sent.contains("Asia") && !sent.contains("nextval"));
+    assert_eq!(plan.sessions[0].expected[0].kind, Kind::Unknown);
+    assert_eq!(plan.executions(), 2);
+}

@@ -20,6 +20,8 @@ const SETTING: [&str; 6] = [
 ];
 /// Of these the first word alone looks as if they did.
 const OF_TRANSACTION: [&str; 3] = ["set local ", "set transaction ", "set constraints "];
+/// So begins a SELECT that sets parameters of the session.
+const CONFIGURING: [&str; 2] = ["select set_config(", "select pg_catalog.set_config("];
 const FORGETS: &str = "discard all";
 const CLOSES: &str = "deallocate";
 
@@ -195,11 +197,12 @@ impl Early {
             self.statements.clear();
         } else if start.starts_with(CLOSES) && self.closed(text) {
             // Nothing is left to be closed.
-        } else if SETTING.iter().any(|word| start.starts_with(word))
-            && !OF_TRANSACTION.iter().any(|word| start.starts_with(word))
+        } else if (SETTING.iter().any(|word| start.starts_with(word))
+            && !OF_TRANSACTION.iter().any(|word| start.starts_with(word)))
+            || (CONFIGURING.iter().any(|word| start.starts_with(word)) && calls_nothing_else(text))
         {
             // The last of equal ones counts, behind what came between.
-            self.setting.retain(|known| known != text);
+            self.setting.retain(|known| subject(known) != subject(text));
             self.setting.push(Arc::clone(text));
         }
     }
@@ -266,6 +269,27 @@ fn statements_of(text: &[u8]) -> Vec<&[u8]> {
     found
 }
 
+/// What a statement sets, as far as a later one undoes it: all before the value; else the statement itself.
+fn subject(text: &[u8]) -> &[u8] {
+    let begins = |word: &[u8]| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let is_one = text.iter().filter(|byte| **byte == b'(').count() <= 1;
+    let value = text.iter().position(|byte| b"=,".contains(byte));
+    match value {
+        Some(end) if is_one && (begins(b"set ") || begins(b"select ")) => &text[..end],
+        _ => text,
+    }
+}
+
+/// Whether all that a SELECT of set_config() calls is that.
+fn calls_nothing_else(text: &[u8]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let calls = lower.windows(11).filter(|bytes| *bytes == b"set_config(").count();
+    calls == lower.iter().filter(|byte| **byte == b'(').count()
+}
+
 fn query(text: &Arc<[u8]>) -> Exchange {
     let body = [&text[..], b"\0"].concat();
     let tag: &[u8] = match text.trim_ascii_start().first().map(u8::to_ascii_uppercase) {
@@ -276,10 +300,17 @@ fn query(text: &Arc<[u8]>) -> Exchange {
         Some(b'D') => b"DEALLOCATE",
         _ => b"SET",
     };
-    let ended = Answer::Complete {
-        tag: Arc::from(tag),
-        affected: None,
-        rows: Rows::default(),
+    let ended = match text
+        .get(..6)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"select"))
+    {
+        // What set_config() gives back is not compared.
+        true => Answer::Unknown,
+        false => Answer::Complete {
+            tag: Arc::from(tag),
+            affected: None,
+            rows: Rows::default(),
+        },
     };
     (
         vec![message(b'Q', body, Some(Arc::clone(text)))],
