@@ -123,7 +123,8 @@ class _Gathered:
         values = list(part.values)
         text = None if is_known else part.text
         # Without an end of its data a COPY would wait for them in a replay, and its session with it.
-        return {"execute": {"name": part.name, "text": text, "values": values, "copies": copies}}
+        more = {"copies": True} if copies else {}
+        return {"execute": {"name": part.name, "text": text, "values": values, **more}}
 
 
 def _forget(known: dict[str, str], text: str) -> None:
