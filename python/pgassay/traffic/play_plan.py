@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgassay.errors import UsageError
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.native.replay_commands import PlayedFamily, sessions_of
 from pgassay.traffic.blocks import files
@@ -21,8 +22,17 @@ _NOT_PRINTED = ("sample", "same", "same_s")
 
 
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
-    """The databases of a capture's sessions, of these users' or of all; raises UsageError."""
+    """The databases of a capture's sessions, of these users' or of all.
+
+    Raises UsageError for a user that has none: who misspelt one would take the rest for all of them.
+    """
     sessions = sessions_of(str(folder.resolve()))
+    known = dict.fromkeys(user for user, _, _ in sessions)
+    if unknown := [user for user in users if user not in known]:
+        raise UsageError(
+            f"{folder} has no sessions of {', '.join(unknown)}, but of {', '.join(known) or 'nobody'}: name "
+            "these"
+        )
     return dict.fromkeys(database for user, database, _ in sessions if not users or user in users)
 
 
