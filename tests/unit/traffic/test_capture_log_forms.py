@@ -107,6 +107,27 @@ def test_a_session_ends_behind_its_statements_though_the_clock_went_back() -> No
     assert isinstance(last, Edge) and last.parameters is None and last.at_ns == 9500 * MS_NS
 
 
+def test_a_process_s_number_that_comes_again_is_another_session(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    lines = [
+        ("app@shop", 1, f"{DONE}SELECT 1"),
+        # Before it is let in, nobody knows who it is.
+        ("[unknown]@[unknown]", 2, "LOG:  connection received: host=10.0.0.1 port=5"),
+        ("app@shop", 3, f"{DONE}SELECT 2"),
+        ("batch@stock", 4, f"{DONE}SELECT 3"),
+    ]
+    path.write_text("".join(f"{AT}.{at}00 UTC [4711] {who} {said}\n" for who, at, said in lines))
+    parts = list(Reader().read(Log([path]).entries()))
+    edges = [dict(each.parameters or ()) for each in parts if isinstance(each, Edge)]
+    assert edges == [
+        {"user": "app", "database": "shop"},
+        {},
+        {"user": "batch", "database": "stock"},
+    ]
+    last = [each.end_ns for each in parts if isinstance(each, Logged)][1]
+    assert [each.at_ns for each in parts if isinstance(each, Edge)][1] == last
+
+
 def test_a_failed_statement_without_its_values_says_that_they_are_missing() -> None:
     failed = entry("duplicate key", level="ERROR", sqlstate="23505", statement="INSERT INTO t VALUES ($1)")
     (found,) = read(failed)
