@@ -137,6 +137,14 @@ impl Startup {
     }
 
     fn authenticate(&mut self, request: Message, output: &mut BytesMut) -> Result<(), Failure> {
+        let asks_for_password = matches!(
+            request,
+            Message::AuthenticationCleartextPassword | Message::AuthenticationMd5Password(_)
+        );
+        if asks_for_password && self.binding == BindingMode::Require {
+            // Whoever stands between must not get it (check_expected_areq of libpq's fe-auth.c).
+            return Err(unbound("the server asks for the password without it"));
+        }
         match (request, &mut self.authentication) {
             (Message::AuthenticationOk, Authentication::Expected) => {
                 if self.binding == BindingMode::Require && !self.is_bound {

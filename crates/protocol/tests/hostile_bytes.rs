@@ -102,6 +102,25 @@ fn an_md5_password_is_hashed_with_the_salt() {
 }
 
 #[test]
+fn no_password_is_sent_where_it_must_be_bound_to_the_channel() {
+    for request in [&b"R\0\0\0\x08\0\0\0\x03"[..], b"R\0\0\0\x0c\0\0\0\x05abcd"] {
+        let parameters = Parameters {
+            channel_binding: BindingMode::Require,
+            ..parameters(Some("secret"))
+        };
+        let mut output = BytesMut::new();
+        let channel = Channel::Tls(Some(vec![7; 32]));
+        let mut startup = Startup::begin(&parameters, channel, &mut output).unwrap();
+        output.clear();
+        let mut input = InputBuffer::with_capacity(32);
+        feed(&mut input, request);
+        let failure = startup.receive(&mut input, &mut output).unwrap_err();
+        assert!(failure.message.contains("channel_binding=require"), "{failure}");
+        assert!(output.is_empty());
+    }
+}
+
+#[test]
 fn a_missing_password_is_a_clear_failure() {
     for request in [
         &b"R\0\0\0\x08\0\0\0\x03"[..],

@@ -20,6 +20,9 @@ pub struct Look {
     pub values: Vec<Range<usize>>,
     /// Whether it may write, as far as its own words say.
     pub writes: bool,
+    /// Whether a server may be another afterwards: it writes, runs code that may, makes a table by SELECT INTO, takes a
+    /// sequence's value or locks rows, none of which a read-only transaction may do.
+    pub changes: bool,
     /// Whether it asks for row locks or calls for what may wait for others.
     pub locks: bool,
     /// The table that the first INTO names, without its schema.
@@ -41,6 +44,7 @@ const WRITING: [&str; 16] = [
     "insert", "update", "delete", "merge", "truncate", "copy", "create", "alter", "drop", "refresh",
     "vacuum", "analyze", "cluster", "reindex", "grant", "call",
 ];
+const CHANGING: [&str; 4] = ["do", "into", "nextval", "setval"];
 const LOCKING: [&str; 3] = ["share", "update", "lock"];
 
 /// Looks through a text.
@@ -62,6 +66,8 @@ pub fn look(text: &[u8]) -> Look {
             .is_ok()
     };
     found.writes = WRITING.iter().any(has) && !is_copy_out(&found.words);
+    let locks_rows = has(&"for") && has(&"share");
+    found.changes = found.writes || locks_rows || CHANGING.iter().any(has);
     let asks = |word: &String| word.starts_with("pg_advisory");
     found.locks = found.writes || LOCKING.iter().any(has) || found.words.iter().any(asks);
     found
@@ -183,6 +189,16 @@ mod tests {
         assert!(locking.locks);
         let plain = look(b"SELECT updated, 'delete' FROM t");
         assert!(!plain.writes && !plain.locks);
+        for text in [
+            "DO $$ BEGIN DELETE FROM t; END $$",
+            "SELECT * INTO copied FROM t",
+            "SELECT nextval('s')",
+            "SELECT * FROM t FOR SHARE",
+        ] {
+            let found = look(text.as_bytes());
+            assert!(found.changes && !found.writes, "{text}");
+        }
+        assert!(!plain.changes && !look(b"SELECT share FROM t").changes);
         assert!(look(b"COPY t FROM STDIN").writes);
         assert!(!look(b"COPY t TO STDOUT").writes);
         assert!(

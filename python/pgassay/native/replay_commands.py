@@ -44,10 +44,15 @@ class ReplayProgress(TypedDict):
 
 
 class PlayedFamily(TypedDict):
-    """As `PlannedFamily`, with what came out: `docs/replay.md`."""
+    """As `PlannedFamily`, with what came out: `docs/replay.md`.
+
+    `same`: executions that came out as in the capture, which took `same_s`.
+    """
 
     sample: str
     calls: int
+    same: int
+    same_s: float
     diverged: int
     other_values: int
     seconds_captured: float

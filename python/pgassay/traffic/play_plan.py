@@ -1,10 +1,12 @@
 """What there is to play of a capture, what a player is told of roles, and its counts by family."""
 
 import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgassay.errors import UsageError
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.native.replay_commands import PlayedFamily, sessions_of
 from pgassay.traffic.blocks import files
@@ -14,11 +16,23 @@ if TYPE_CHECKING:
     import psycopg
 
 _HEADER_BYTES = 64
+_SET_OPTION_SINCE = 160_000
+# What is no part of a family that is printed.
+_NOT_PRINTED = ("sample", "same", "same_s")
 
 
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
-    """The databases of a capture's sessions, of these users' or of all; raises UsageError."""
+    """The databases of a capture's sessions, of these users' or of all.
+
+    Raises UsageError for a user that has none: who misspelt one would take the rest for all of them.
+    """
     sessions = sessions_of(str(folder.resolve()))
+    known = dict.fromkeys(user for user, _, _ in sessions)
+    if unknown := [user for user in users if user not in known]:
+        raise UsageError(
+            f"{folder} has no sessions of {', '.join(unknown)}, but of {', '.join(known) or 'nobody'}: name "
+            "these"
+        )
     return dict.fromkeys(database for user, database, _ in sessions if not users or user in users)
 
 
@@ -34,11 +48,12 @@ def identity(folder: Path) -> str:
 def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
     """By role: what makes a session of the player's be as that role's; and what can't be had, or ''."""
     rows = session.execute(
-        """SELECT r.rolname, pg_has_role(current_user, r.oid, 'MEMBER'), r.rolname = current_user,
+        """SELECT r.rolname, pg_has_role(current_user, r.oid, %s), r.rolname = current_user,
                   COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
                             FROM pg_db_role_setting s, unnest(s.setconfig) c
                             WHERE s.setrole = r.oid AND s.setdatabase IN (0, d.oid)), '{}')
-           FROM pg_roles r, pg_database d WHERE d.datname = current_database()"""
+           FROM pg_roles r, pg_database d WHERE d.datname = current_database()""",
+        (right_to_be(session.info.server_version),),
     ).fetchall()
     found: dict[str, str] = {}
     refused = 0
@@ -53,6 +68,14 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
         found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
     missing = f"{refused} roles of the server are not open to this user: their sessions run as this user"
     return found, missing if refused else ""
+
+
+def right_to_be(server_version: int) -> str:
+    """The right, as pg_has_role names it, that SET ROLE asks for.
+
+    Since 16 members may lack it, as who has CREATEROLE does of the roles that he makes.
+    """
+    return "SET" if server_version >= _SET_OPTION_SINCE else "MEMBER"
 
 
 def _escaped(text: str) -> str:
@@ -85,14 +108,32 @@ def families_of(found: Sequence[PlayedFamily]) -> list[ReplayFamily]:
         }
     families = [
         ReplayFamily.model_validate(
-            {key: value for key, value in each.items() if key != "sample"} | {"text": name}
+            {key: value for key, value in each.items() if key not in _NOT_PRINTED} | {"text": name}
         )
         for name, each in merged.items()
     ]
     return sorted(families, key=lambda each: -each.seconds_captured)
 
 
+def same_mean_s(found: Sequence[PlayedFamily]) -> dict[str, float]:
+    """By name: the mean time of executions that came out as in the capture; without families that had none.
+
+    What failed at once, or was not executed, would make a family look fast.
+    """
+    calls: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for each in found:
+        calls[named(each["sample"])] += each["same"]
+        seconds[named(each["sample"])] += each["same_s"]
+    return {name: seconds[name] / count for name, count in calls.items() if count}
+
+
 def diverged_share(families: Sequence[ReplayFamily]) -> float:
-    """Of the captured time, what statements took that came out otherwise now."""
+    """Of the captured time, what statements took that came out otherwise now.
+
+    Of a capture without times, from a log without durations, their share of the statements.
+    """
     captured_s = sum(each.seconds_captured for each in families)
-    return sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0
+    if captured_s:
+        return sum(each.diverged_s for each in families) / captured_s
+    return sum(each.diverged for each in families) / max(sum(each.calls for each in families), 1)

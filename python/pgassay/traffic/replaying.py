@@ -9,6 +9,8 @@ import psycopg
 from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
+from pgassay.environment.remote.session_settings import READ_ONLY, session_parameters
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
@@ -17,7 +19,8 @@ from pgassay.traffic.play_plan import databases_of, diverged_share, families_of,
 from pgassay.traffic.tables import TouchDocument, never_analysed, words_of
 
 BOUND_DEFAULT = 0.01
-_MAJOR_MIN = 10
+# The catalogs tell of partitions' roots since then.
+_MAJOR_MIN = 12
 # A player that is busy for more of its time, or sends later than this by its own doing, may be the limit.
 _BUSY_SHARE_MAX = 0.8
 _LATE_P99_MAX_MS = 5.0
@@ -147,7 +150,7 @@ def _document(
     if missing:
         notes.append(missing)
     return {
-        "connect": {**resolved.parameters},
+        "connect": dict(parameters_of(request, resolved)),
         "folder": str(request.folder.resolve()),
         "speed": request.speed,
         "from_s": request.from_s,
@@ -160,6 +163,16 @@ def _document(
         "writes": request.allow_writes is not None,
         "silent_s": request.silent_s,
     }, notes
+
+
+def parameters_of(request: ReplayRequest, resolved: Resolved) -> ConnectionParameters:
+    """How sessions are opened: where nothing may be written, the server refuses what its text did not tell.
+
+    A function may write in dynamic SQL, or by another connection.
+    """
+    if request.allow_writes is not None:
+        return resolved.parameters
+    return session_parameters(resolved, READ_ONLY)
 
 
 def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":

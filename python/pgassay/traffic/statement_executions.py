@@ -97,6 +97,8 @@ def statements(events: Iterable[CaptureEvent]) -> Iterator[ExecutedStatement]:
 
 def _sent(session: _Session, message: Message, at_ns: int) -> None:
     tag = message.tag
+    if tag in "dcf":
+        _in_copy(session)
     if tag == "Q":
         session.requests.append(_Request("Q", message.text or "", at_ns))
     elif tag == "P":
@@ -116,6 +118,13 @@ def _sent(session: _Session, message: Message, at_ns: int) -> None:
         session.requests.append(_Request("S", "", at_ns))
     elif tag == "d" and message.left_out_bytes is not None and session.requests:
         session.requests[-1].left_out_bytes += message.left_out_bytes
+
+
+def _in_copy(session: _Session) -> None:
+    """A Sync that was sent behind the COPY itself, as libpq does, is read as its data and ignored."""
+    requests = session.requests
+    if len(requests) > 1 and requests[-1].kind == "S" and requests[-2].kind == "E":
+        requests.pop()
 
 
 def _types(declared: bytes) -> tuple[int, ...]:

@@ -55,10 +55,11 @@ LEFT JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
 """
 _FOREIGN = "SELECT conrelid, confrelid FROM pg_constraint WHERE contype = 'f'"
 _FUNCTIONS = """
-SELECT p.proname, COALESCE(pg_get_function_sqlbody(p.oid), p.prosrc)
+SELECT p.proname, {body}
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
 WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND l.lanname NOT IN ('c', 'internal')
 """
+_SQL_BODY_SINCE = 140_000
 _TRIGGERS = """
 SELECT t.tgrelid, p.proname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal
 """
@@ -155,7 +156,7 @@ def _add_functions(
 ) -> None:
     bodies: dict[str, set[str]] = {}
     writing: set[str] = set()
-    for name, body in session.execute(_FUNCTIONS):
+    for name, body in session.execute(functions_query(session.info.server_version)):
         bodies.setdefault(str(name), set()).update(words_in(str(body or "")))
         if _WRITING.search(str(body or "")):
             writing.add(str(name))
@@ -175,6 +176,13 @@ def _add_functions(
             found[word].refers.update(fired.reads)
     for name in [name for name in bodies if found[name] == Touch()]:
         del found[name]
+
+
+def functions_query(server_version: int) -> str:
+    """What gives the users' functions and their bodies; those of BEGIN ATOMIC came with PostgreSQL 14."""
+    has_sql_bodies = server_version >= _SQL_BODY_SINCE
+    body = "COALESCE(pg_get_function_sqlbody(p.oid), p.prosrc)" if has_sql_bodies else "p.prosrc"
+    return _FUNCTIONS.format(body=body)
 
 
 def words_in(text: str) -> set[str]:

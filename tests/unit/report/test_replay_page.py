@@ -11,6 +11,7 @@ from pgassay.model.traffic.replay_result import (
 )
 from pgassay.report.charts.replay_charts import drawings
 from pgassay.report.traffic.replay_page import page_of
+from pgassay.traffic.play_plan import diverged_share
 
 PLAYER = ReplayPlayer(cpu_s=6.1, without_processor_s=0.1, late_p99_ms=0.2, late_ms=None, is_limit=False)
 EVIL = "SELECT '</script><img src=x onerror=alert(1)>' | `x`\x1b[31m"
@@ -46,6 +47,28 @@ def result(*families: ReplayFamily, speed: float | None = 1.0) -> ReplayResult:
         player=PLAYER,
         families=list(families), notes=["the capture is incomplete"],
     )  # fmt: skip
+
+
+def test_what_was_not_executed_makes_nothing_fast() -> None:
+    # Half of 200 executions of 1 ms, after which the replay was stopped.
+    half = family("SELECT one", diverged=100).model_copy(update={"seconds": 0.1, "seconds_captured": 0.2})
+    stopped = result(half).model_copy(
+        update={"is_stopped": True, "replayed": 100, "statements": 200, "busy_s": 0.1, "busy_captured_s": 0.2}
+    )
+    shown = page_of(stopped).terminal(width=200)
+    row = next(line for line in shown.splitlines() if line.lstrip().startswith("SELECT one"))
+    assert "1.00 ×" in row and "0.50 ×" not in shown
+
+
+def test_a_capture_without_durations_is_judged_by_its_statements() -> None:
+    # As of a log that has none.
+    no_times = {"seconds_captured": 0.0, "diverged_s": 0.0}
+    played = family("SELECT one", diverged=150).model_copy(update=no_times)
+    share = diverged_share([played, played.model_copy(update={"diverged": 0})])
+    assert share == 150 / 400
+    shown = result(played).model_copy(update={"busy_captured_s": 0.0, "diverged_share": share})
+    words = " ".join(page_of(shown).terminal(width=200).split())
+    assert "37.50 % of the statements" in words and "more than 1.0 % of the statements differed" in words
 
 
 WHOLE = result(family("SELECT one"), family("UPDATE two", diverged=3), family("COMMIT", with_times=False))

@@ -107,6 +107,27 @@ def test_a_session_ends_behind_its_statements_though_the_clock_went_back() -> No
     assert isinstance(last, Edge) and last.parameters is None and last.at_ns == 9500 * MS_NS
 
 
+def test_a_process_s_number_that_comes_again_is_another_session(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    lines = [
+        ("app@shop", 1, f"{DONE}SELECT 1"),
+        # Before it is let in, nobody knows who it is.
+        ("[unknown]@[unknown]", 2, "LOG:  connection received: host=10.0.0.1 port=5"),
+        ("app@shop", 3, f"{DONE}SELECT 2"),
+        ("batch@stock", 4, f"{DONE}SELECT 3"),
+    ]
+    path.write_text("".join(f"{AT}.{at}00 UTC [4711] {who} {said}\n" for who, at, said in lines))
+    parts = list(Reader().read(Log([path]).entries()))
+    edges = [dict(each.parameters or ()) for each in parts if isinstance(each, Edge)]
+    assert edges == [
+        {"user": "app", "database": "shop"},
+        {},
+        {"user": "batch", "database": "stock"},
+    ]
+    last = [each.end_ns for each in parts if isinstance(each, Logged)][1]
+    assert [each.at_ns for each in parts if isinstance(each, Edge)][1] == last
+
+
 def test_a_failed_statement_without_its_values_says_that_they_are_missing() -> None:
     failed = entry("duplicate key", level="ERROR", sqlstate="23505", statement="INSERT INTO t VALUES ($1)")
     (found,) = read(failed)
@@ -118,6 +139,56 @@ def test_a_failed_statement_without_its_values_says_that_they_are_missing() -> N
 )
 def test_a_line_that_ends_within_the_values_is_told(detail: str) -> None:
     assert parameters(detail) == (("a",), True)
+
+
+@pytest.mark.parametrize(
+    ("forgetting", "times"),
+    [
+        ("DISCARD ALL", 2),
+        ("ROLLBACK; discard all;", 2),
+        ("DEALLOCATE PREPARE ALL", 2),
+        ('DEALLOCATE "S_1"', 2),
+        ("DEALLOCATE S_1", 1),
+        ("SELECT 'discard all'", 1),
+    ],
+)
+def test_a_statement_that_the_session_forgot_is_prepared_again(
+    tmp_path: Path, forgetting: str, times: int
+) -> None:
+    begin = f"{AT}.{{}} UTC [4711] app@shop LOG:  duration: 0.5 ms  "
+    path = tmp_path / "postgresql.log"
+    executed = "execute S_1: SELECT 1"
+    lines = [executed, executed, f"statement: {forgetting}", executed, executed]
+    path.write_text("".join(f"{begin.format(100 + at)}{line}\n" for at, line in enumerate(lines)))
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    sent = [message.tag for event in events(tmp_path / "c") for message in event.messages]
+    assert (sent.count("P"), sent.count("E")) == (times, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tags"), [("statement: ", ["Q", "c"]), ("execute <unnamed>: ", ["P", "B", "D", "E", "c", "S"])]
+)
+def test_a_copy_whose_data_no_log_has_gets_their_end(tmp_path: Path, kind: str, tags: list[str]) -> None:
+    path = tmp_path / "postgresql.log"
+    begin = f"{AT}.535 UTC [4711] app@shop LOG:  duration: 1.5 ms  "
+    path.write_text(f"{begin}{kind}COPY t (a) FROM stdin WITH (FORMAT csv)\n")
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    assert [message.tag for event in events(tmp_path / "c") for message in event.messages] == tags
+
+
+def test_a_name_that_is_used_for_another_statement_is_closed_before(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    begin = f"{AT}.{{}} UTC [4711] app@shop LOG:  duration: 0.5 ms  execute "
+    # What stands behind the / may be a portal, or belong to the name.
+    lines = ["users/get: SELECT 1", "users/list: SELECT 2", "users/get: SELECT 1"]
+    path.write_text("".join(f"{begin.format(100 + at)}{line}\n" for at, line in enumerate(lines)))
+    make_folder(tmp_path / "c")
+    convert([path], tmp_path / "c")
+    sent = [message for event in events(tmp_path / "c") for message in event.messages]
+    assert [each.tag for each in sent] == ["C", "P", "B", "D", "E", "S"] * 3
+    assert {each.body for each in sent if each.tag == "C"} == {b"Susers\0"}
 
 
 def test_what_sql_prepares_has_no_values_in_its_detail() -> None:

@@ -69,6 +69,19 @@ def test_what_follows_an_error_in_a_pipeline_was_not_executed() -> None:
     assert [each.sqlstate for each in found] == ["22012", ""]
 
 
+def test_a_sync_that_the_server_ignores_within_copy_answers_nothing() -> None:
+    parse = Message("P", b"\0COPY t FROM STDIN\0\0\0", "COPY t FROM STDIN")
+    bind = Message("B", b"\0\0\0\0\0\0\0\0")
+    # libpq and others send the first Sync before they know that the statement copies.
+    copied = [parse, bind, EXECUTE, SYNC, Answer("G"), Message("d", b"", None, 7), Message("c", b""), SYNC]
+    found = session(*copied, Answer("C", b"COPY", 1), READY, PARSE, BIND, EXECUTE, SYNC, DONE, READY, None)
+    assert [(each.text, each.end_ns, each.tag) for each in found] == [
+        ("COPY t FROM STDIN", 9000, "COPY"),
+        ("SELECT $1", 15000, "SELECT"),
+    ]
+    assert [each.left_out_bytes for each in found] == [7, 0]
+
+
 def test_a_query_of_several_statements_is_one_and_an_unanswered_one_has_no_end() -> None:
     query = Message("Q", b"SELECT 1; SELECT 2\0", "SELECT 1; SELECT 2")
     found = session(query, DONE, DONE, READY, query, None)

@@ -77,6 +77,7 @@ def test_a_larger_sample_has_the_sessions_of_a_smaller_one(tmp_path: Path) -> No
         ("speed=fast", "or speed=max"),
         ("clients=8", "has no option 'clients'"),
         ("users=nobody", "no sessions of nobody"),
+        ("users=app+wbe+btch", "no sessions of wbe, btch, but of app, batch: name these"),
         ("database=other", "no sessions in other, but in shop"),
         ("from=3s,until=2s", "from=3s is not before until=2s"),
         ("families=0", "from 1 to 200"),

@@ -69,6 +69,7 @@ impl Flow {
             }
             b'F' => self.push(Request::Function),
             b'S' => self.push(Request::Sync),
+            b'd' | b'c' | b'f' => self.in_copy(),
             b'C' if body.len() > 1 => {
                 let names = if body[0] == b'S' {
                     &mut self.statements
@@ -105,6 +106,14 @@ impl Flow {
         // Which answer is whose can't be told any more: no row of this session is kept from here on.
         if !self.is_lost {
             self.requests.push_back(request);
+        }
+    }
+
+    /// A Sync that was sent behind the COPY itself, as libpq does, is read as a part of its data and ignored.
+    fn in_copy(&mut self) {
+        let mut latest = self.requests.iter().rev();
+        if latest.next() == Some(&Request::Sync) && matches!(latest.next(), Some(Request::Execute(_))) {
+            self.requests.pop_back();
         }
     }
 
@@ -213,6 +222,21 @@ mod tests {
         assert!(!makes_values(
             format!("INSERT INTO t VALUES {rows}(2, 'b')").as_bytes()
         ));
+    }
+
+    #[test]
+    fn a_sync_that_the_server_ignores_within_copy_answers_nothing() {
+        let mut flow = Flow::default();
+        flow.sent(b'E', b"\0\0\0\0\0");
+        flow.sent(b'S', b"");
+        flow.sent(b'd', b"1\n");
+        flow.sent(b'c', b"");
+        flow.sent(b'S', b"");
+        flow.completed();
+        flow.ready();
+        assert!(flow.requests.is_empty());
+        flow.sent(b'Q', b"SELECT nextval('s')\0");
+        assert!(flow.keeps_rows());
     }
 
     #[test]

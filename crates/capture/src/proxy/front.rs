@@ -32,6 +32,8 @@ pub struct Front {
     /// What of the buffer the recorder knows.
     counted_bytes: usize,
     keeping: Keeping,
+    /// Whether the beginning of the message has been handed on, with its names.
+    has_part: bool,
     token: Vec<u8>,
     /// Whether the client has said that it goes.
     pub is_terminated: bool,
@@ -48,6 +50,7 @@ impl Front {
             begun: 0,
             counted_bytes: 0,
             keeping: Keeping::Nothing,
+            has_part: false,
             token: Vec::new(),
             is_terminated: false,
             could_bind: false,
@@ -119,6 +122,7 @@ impl Front {
         } else {
             Keeping::Whole
         };
+        self.has_part = false;
         if self.keeping == Keeping::Whole {
             self.buffer.push(tag);
             // A message has less than 1 GiB.
@@ -140,6 +144,10 @@ impl Front {
             // What came before goes first: records are in the order of time.
             let part = self.buffer.split_off(self.begun + HEAD_BYTES);
             let head = self.buffer.split_off(self.begun);
+            if !self.has_part {
+                self.has_part = true;
+                sent(head[0], &part, recording, recorder);
+            }
             let whole = std::mem::replace(&mut self.buffer, head);
             self.begun = 0;
             if !recorder.has_room() {
@@ -163,13 +171,15 @@ impl Front {
                 self.buffer.extend_from_slice(&[LEFT_OUT, 0, 0, 0, 4 + 9, tag]);
                 self.buffer.extend_from_slice(&(length as u64).to_be_bytes());
                 self.begun = self.buffer.len();
+                recording.flow.sent(tag, &[]);
             }
             Keeping::Whole if recording.number != 0 => {
                 // Of a message with parts the rest has its own length.
                 let length = u32::try_from(self.buffer.len() - self.begun - 1).unwrap_or(u32::MAX);
                 self.buffer[self.begun + 1..self.begun + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
-                let runs = recording.flow.sent(tag, &self.buffer[self.begun + HEAD_BYTES..]);
-                recorder.totals.statements += u64::from(runs);
+                if !self.has_part {
+                    sent(tag, &self.buffer[self.begun + HEAD_BYTES..], recording, recorder);
+                }
                 self.begun = self.buffer.len();
             }
             Keeping::Whole => {}
@@ -192,5 +202,47 @@ impl Front {
     fn account(&mut self, recorder: &mut Recorder) {
         recorder.held_bytes = recorder.held_bytes + self.buffer.len() - self.counted_bytes;
         self.counted_bytes = self.buffer.len();
+    }
+}
+
+/// A message, or the beginning of a long one: that is where its names stand.
+fn sent(tag: u8, body: &[u8], recording: &mut Recording, recorder: &mut Recorder) {
+    let runs = recording.flow.sent(tag, body);
+    recorder.totals.statements += u64::from(runs);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::Queue;
+    use super::*;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[tag][..], &length[..], body].concat()
+    }
+
+    #[test]
+    fn a_long_bind_says_at_its_beginning_whose_rows_are_kept() {
+        let folder = std::env::temp_dir().join(format!("pgassay-front-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let mut recorder = Recorder::new(Queue::start(&folder, 0).unwrap(), 64 << 20);
+        let mut recording = Recording {
+            number: 1,
+            is_ready: true,
+            ..Recording::default()
+        };
+        let bytes = [
+            message(b'P', b"s\0INSERT INTO t VALUES ($1) RETURNING id\0\0\0"),
+            message(b'B', &[&b"\0s\0"[..], &vec![0; 3 * PART_BYTES][..]].concat()),
+            message(b'E', b"\0\0\0\0\0"),
+        ]
+        .concat();
+        let mut front = Front::new();
+        for part in bytes.chunks(1 << 16) {
+            front.take(part, &mut recording, &mut recorder).unwrap();
+        }
+        assert!(recording.flow.keeps_rows());
+        assert_eq!(recorder.finish().statements, 1);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -299,6 +299,8 @@ fn of_family(sample: &str, found: &FamilyTally) -> Value {
         "other_values": found.other_values,
         "seconds_captured": seconds(found.captured_ns),
         "seconds": seconds(found.replayed_ns),
+        "same": found.same,
+        "same_s": seconds(found.same_ns),
         "diverged_s": seconds(found.diverged_ns),
         "example": found.example.as_ref().map(|(expected, came)| json!({ "captured": expected, "now": came })),
         "times_ms": percentiles(&found.times),

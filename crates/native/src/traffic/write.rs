@@ -12,6 +12,8 @@ use serde_json::json;
 
 use crate::lines::{EXIT_FAILURE, EXIT_USAGE, bad_input, fail, write_line};
 
+const COPY_DONE: u8 = b'c';
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WriteSpec {
@@ -35,6 +37,8 @@ enum What {
     Begin(Vec<(String, String)>),
     /// A simple query.
     Query(String),
+    /// One that is COPY FROM STDIN: a log has no data of it, so none are sent, and the server is told that it was all.
+    Copy(String),
     /// An execution by the extended protocol.
     Execute(Execute),
     /// How it ended.
@@ -51,6 +55,9 @@ struct Execute {
     /// Its text, where it has to be prepared.
     text: Option<String>,
     values: Vec<Option<String>>,
+    /// Whether it is COPY FROM STDIN.
+    #[serde(default)]
+    copies: bool,
 }
 
 #[derive(Deserialize)]
@@ -108,23 +115,16 @@ fn write(writer: &mut CaptureWriter, line: &Line) -> io::Result<()> {
             writer.record(session, |to| to.begin(session, at_ns, &begin))?;
             writer.record(session, |to| to.ready(session, at_ns))
         }
-        What::Query(text) => {
+        What::Query(text) | What::Copy(text) => {
             let body = [text.as_bytes(), b"\0"].concat();
-            let query = Seen {
-                tag: b'Q',
-                body: &body,
-                left_out_bytes: None,
-            };
-            writer.record(session, |to| to.messages(session, at_ns, [query]))
+            let done = matches!(what, What::Copy(_)).then(|| seen(COPY_DONE, &[]));
+            let sent = [seen(b'Q', &body)].into_iter().chain(done);
+            writer.record(session, |to| to.messages(session, at_ns, sent))
         }
         What::Execute(execute) => {
             let bodies = messages(execute);
-            let seen = bodies.iter().map(|(tag, body)| Seen {
-                tag: *tag,
-                body,
-                left_out_bytes: None,
-            });
-            writer.record(session, |to| to.messages(session, at_ns, seen))
+            let sent = bodies.iter().map(|(tag, body)| seen(*tag, body));
+            writer.record(session, |to| to.messages(session, at_ns, sent))
         }
         What::Answer(outcome) => {
             let sqlstate = outcome
@@ -154,11 +154,23 @@ fn write(writer: &mut CaptureWriter, line: &Line) -> io::Result<()> {
     }
 }
 
+fn seen(tag: u8, body: &[u8]) -> Seen<'_> {
+    Seen {
+        tag,
+        body,
+        left_out_bytes: None,
+    }
+}
+
 /// What a client would have sent: Parse where it is needed, Bind with texts, Describe, Execute, Sync.
 fn messages(execute: &Execute) -> Vec<(u8, Vec<u8>)> {
     let name = execute.name.as_bytes();
     let mut found = Vec::new();
     if let Some(text) = &execute.text {
+        if !name.is_empty() {
+            // When a name was closed, to be used for another statement, is not in a log.
+            found.push((b'C', [&b"S"[..], name, b"\0"].concat()));
+        }
         found.push((b'P', [name, b"\0", text.as_bytes(), b"\0", &[0, 0]].concat()));
     }
     let mut bind = [b"\0", name, b"\0", &[0, 0]].concat();
@@ -181,6 +193,9 @@ fn messages(execute: &Execute) -> Vec<(u8, Vec<u8>)> {
     found.push((b'B', bind));
     found.push((b'D', b"P\0".to_vec()));
     found.push((b'E', vec![0; 5]));
+    if execute.copies {
+        found.push((COPY_DONE, Vec::new()));
+    }
     found.push((b'S', Vec::new()));
     found
 }

@@ -9,7 +9,7 @@ use pgassay_capture::format::event::{Answer, Message, Rows};
 use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
-use super::requests::{Portal, Request, hangs_on_timing};
+use super::requests::{Descriptions, Portal, Request, described, hangs_on_timing, syncs_in_copy};
 use super::shared::{Shared, span};
 use super::texts::{InSql, Text};
 use super::values::{Answering, Last, Used};
@@ -28,7 +28,7 @@ pub struct Reading {
     statements: HashMap<Vec<u8>, Arc<Text>>,
     in_sql: InSql,
     portals: HashMap<Vec<u8>, Portal>,
-    descriptions: HashMap<u32, Arc<[u8]>>,
+    descriptions: Descriptions<u32>,
     begun: VecDeque<(u32, Begun)>,
     written: Vec<u32>,
     /// What lastval() tells of.
@@ -54,7 +54,7 @@ impl Reading {
             statements: HashMap::new(),
             in_sql: InSql::new(),
             portals: HashMap::new(),
-            descriptions: HashMap::new(),
+            descriptions: Descriptions::default(),
             begun: VecDeque::new(),
             written: Vec::new(),
             last: None,
@@ -81,6 +81,9 @@ impl Reading {
         let waited = (self.readies, self.answers);
         let mut needs_sync = false;
         for message in messages {
+            if matches!(message.tag, b'd' | b'c' | b'f') {
+                self.syncs = syncs_in_copy(self.requests.back(), self.syncs);
+            }
             needs_sync = match message.tag {
                 b'Q' | b'S' | b'F' => {
                     self.syncs += 1;
@@ -149,6 +152,11 @@ impl Reading {
                     touched.add(text);
                 }
                 self.ask(text, step, at_ns, false, portal);
+            }
+            (b'D', _) => {
+                write(message, false, &mut shared.plan.bytes);
+                let family = described(&message.body, &self.statements, &self.portals);
+                self.descriptions.ask(self.syncs + 1, family);
             }
             (b'F', _) => {
                 write(message, false, &mut shared.plan.bytes);
@@ -240,11 +248,11 @@ impl Reading {
                 // Notifications come when they come.
                 Answer::Plain(b'A') => continue,
                 Answer::Description(b'T', body) => {
-                    if let Some(request) = self.requests.front() {
-                        self.descriptions.insert(request.text.family, Arc::clone(body));
-                        self.columns = None;
-                    }
+                    let query = self.requests.front().map(|request| request.text.family);
+                    self.descriptions.came(self.readies + 1, query, Some(body));
+                    self.columns = None;
                 }
+                Answer::Plain(b'n') => self.descriptions.came(self.readies + 1, None, None),
                 Answer::Row(row) => {
                     self.row(row, shared);
                     continue;
@@ -342,6 +350,7 @@ impl Reading {
             self.requests.pop_front();
         }
         self.readies += 1;
+        self.descriptions.skip(self.readies);
         self.answers = 0;
         self.columns = None;
         self.free_ns = at_ns;

@@ -154,7 +154,7 @@ impl<'a> Texts<'a> {
             let sample = &text[..text.len().min(SAMPLE_BYTES_MAX)];
             self.families.push(Family {
                 sample: Arc::from(sample),
-                writes: look.writes,
+                writes: look.changes,
             });
             u32::try_from(self.families.len() - 1).unwrap_or(u32::MAX)
         });

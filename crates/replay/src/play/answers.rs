@@ -47,7 +47,7 @@ pub struct Answers {
     free_ns: u64,
     /// ReadyForQuery so far.
     pub readies: u32,
-    /// Other answers since the last one.
+    /// Other answers since the last one; behind an error none comes before the next one, so nobody waits for more.
     pub answers: u32,
     /// Whether a transaction is open.
     pub is_open: bool,
@@ -137,12 +137,15 @@ impl Answers {
             }
             b'I' => Kind::Other(b'I'),
             b'1' | b'2' | b'3' | b'n' | b'G' | b'H' | b'W' | b'T' | b't' => {
-                self.answers += 1;
+                self.answers = self.answers.saturating_add(1);
                 return;
             }
             _ => return,
         };
-        self.answers += 1;
+        self.answers = match came {
+            Kind::Error(_) => u32::MAX,
+            _ => self.answers.saturating_add(1),
+        };
         let rows = self.collector.take_rows();
         let Some(expected) = session.expected.get(self.expected) else {
             return;
@@ -214,4 +217,42 @@ fn message(body: &[u8]) -> String {
         .split(|byte| *byte == 0)
         .find_map(|field| field.strip_prefix(b"M"));
     String::from_utf8_lossy(found.unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_an_error_nobody_waits_for_answers_that_do_not_come() {
+        let session = Session {
+            begin_ns: 0,
+            end_ns: None,
+            parameters: Vec::new(),
+            user: String::new(),
+            database: String::new(),
+            steps: Vec::new(),
+            expected: Vec::new(),
+            cancels: Vec::new(),
+            after_ended: 0,
+            ended_place: None,
+        };
+        let (plan, mut made, mut tally) = (Plan::default(), Made::default(), Tally::new(0));
+        let mut answers = Answers::new();
+        let mut take = |answers: &mut Answers, bytes: &[u8]| {
+            let against = Against {
+                plan: &plan,
+                session: &session,
+                steps: &VecDeque::new(),
+                made: &mut made,
+                tally: &mut tally,
+            };
+            answers.take(bytes, 0, against).unwrap();
+            (answers.readies, answers.answers)
+        };
+        // A client that prepares with Flush had three answers before it sent the Sync, and the server waits for that.
+        assert!(take(&mut answers, b"E\0\0\0\x0cC42P01\0\0") > (0, 3));
+        assert_eq!(take(&mut answers, b"Z\0\0\0\x05I"), (1, 0));
+        assert_eq!(take(&mut answers, b"1\0\0\0\x04"), (1, 1));
+    }
 }

@@ -23,6 +23,10 @@ pub struct FamilyTally {
     pub captured_ns: u64,
     /// What they took now, of those that were executed.
     pub replayed_ns: u64,
+    /// That were executed and came out as in the capture.
+    pub same: u64,
+    /// What those took now.
+    pub same_ns: u64,
     /// What those that diverged took in the capture.
     pub diverged_ns: u64,
     /// The first that diverged: what was expected, and what came.
@@ -91,8 +95,11 @@ impl Tally {
         } else if !is_same {
             let said = shown(came, rows.0) + if error.is_empty() { "" } else { ": " } + error;
             family.diverge(expected, said);
-        } else if rows.1 != expected.sum && expected.kind != Kind::Unknown {
-            family.other_values += 1;
+        } else {
+            family.same += 1;
+            family.same_ns += busy_ns;
+            let is_other = rows.1 != expected.sum && expected.kind != Kind::Unknown;
+            family.other_values += u64::from(is_other);
         }
     }
 
@@ -122,6 +129,8 @@ impl Tally {
                 other_values: 0,
                 captured_ns: 0,
                 replayed_ns: 0,
+                same: 0,
+                same_ns: 0,
                 diverged_ns: 0,
                 example: None,
                 times: histogram(2),
@@ -171,5 +180,29 @@ fn shown(kind: &Kind, rows: u64) -> String {
         Kind::Other(_) => "an empty statement".to_owned(),
         Kind::Unknown => "no error".to_owned(),
         Kind::Ready => "nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_fails_at_once_or_is_not_executed_makes_no_family_fast() {
+        let done = Kind::Complete(Arc::from(&b"SELECT"[..]), Some(1));
+        let expected = Expected {
+            kind: done.clone(),
+            busy_ns: 5_000,
+            ..Expected::ready()
+        };
+        let mut tally = Tally::new(1);
+        tally.count(&expected, &done, (0, 0), 6_000, "");
+        tally.count(&expected, &Kind::Error(*b"42883"), (0, 0), 10, "no function");
+        tally.count_missing(&expected, "not executed");
+        let family = tally.families[0].as_deref().unwrap();
+        assert_eq!((family.calls, family.diverged), (3, 2));
+        assert_eq!((family.same, family.same_ns), (1, 6_000));
     }
 }

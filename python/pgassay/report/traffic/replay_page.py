@@ -60,18 +60,20 @@ def _first(result: ReplayResult) -> str:
 def _head(result: ReplayResult) -> Iterator[str]:
     if result.is_stopped:
         yield f"Stopped before its end: {result.statements - result.replayed:,} statements were not played."
+    of = "time" if result.busy_captured_s else "statements"
     same = 1 - result.diverged / result.statements if result.statements else 1.0
     yield (
         f"{percent_fixed(same, 2)} came out as captured; {result.diverged:,} did not "
-        f"({percent_fixed(result.diverged_share, 2)} of the time), {result.other_values:,} had the same "
+        f"({percent_fixed(result.diverged_share, 2)} of the {of}), {result.other_values:,} had the same "
         "number of rows with different values"
     )
     if not result.is_stopped and result.diverged_share > result.bound:
         yield (
-            f"Not valid: more than {percent_fixed(result.bound, 1)} of the time differed, so the times "
+            f"Not valid: more than {percent_fixed(result.bound, 1)} of the {of} differed, so the times "
             "are not those of the same work. Is the data a copy as of the start of the capture?"
         )
-    if result.busy_captured_s:
+    # Of statements that were not executed only the time then is known.
+    if result.busy_captured_s and result.replayed >= result.statements:
         ratio = result.busy_s / result.busy_captured_s
         yield (
             f"Statements took {seconds(result.busy_captured_s)} then and {seconds(result.busy_s)} now, "
@@ -145,9 +147,12 @@ def _statements(result: ReplayResult) -> list[Section]:
 
 def _row(each: ReplayFamily) -> tuple[str, ...]:
     then = each.seconds_captured / each.calls if each.calls else 0.0
-    executed = each.seconds / each.calls if each.calls else 0.0
-    ratio = f"{each.seconds / each.seconds_captured:.2f} ×" if each.seconds_captured else ""
     times = each.times_ms
+    executed = each.seconds / each.calls if each.calls else 0.0
+    if each.diverged and times is not None:
+        # Some may not have been executed: the histogram has those that were.
+        executed = times.mean / _MS
+    ratio = f"{executed / then:.2f} ×" if then else ""
     tail = ("", "") if times is None else (seconds(times.p95 / _MS), seconds(times.p99 / _MS))
     name = excerpt(each.text, _TEXT_MAX)
     return name, f"{each.calls:,}", f"{each.diverged:,}", seconds(then), seconds(executed), ratio, *tail

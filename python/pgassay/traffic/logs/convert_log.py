@@ -11,12 +11,18 @@ from typing import TypeAlias
 
 from pgassay.errors import UsageError
 from pgassay.native.process import NativeProcess, StatementError
+from pgassay.sql_text import strip_comments
 from pgassay.traffic import manifest
 from pgassay.traffic.logs.entries import Log
 from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader
 
 _PLACEHOLDER = re.compile(r"\$\d")
 _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+# What makes a session forget its prepared statements, and one of them.
+_FORGETS_ALL = re.compile(r"\b(?:discard|deallocate(?:\s+prepare)?)\s+all\b", re.IGNORECASE)
+_FORGETS_ONE = re.compile(
+    r'\s*deallocate\s+(?:prepare\s+)?(?:"((?:[^"]|"")+)"|([^\s;"]+))\s*;?\s*$', re.IGNORECASE
+)
 _REASONS = {
     "types": "parameters are texts: a log doesn't say which types the client declared",
     "values": "the values of parameters were not logged (log_parameter_max_length, or an error without them)",
@@ -106,13 +112,27 @@ class _Gathered:
         )
 
     def _sent(self, number: int, part: Logged) -> dict[str, object]:
-        if part.name is None:
-            return {"query": part.text}
         known = self.prepared[number]
+        if not part.sqlstate:
+            _forget(known, part.text)
+        copies = _COPY_IN.match(part.text) is not None
+        if part.name is None:
+            return {"copy" if copies else "query": part.text}
         is_known = bool(part.name) and known.get(part.name) == part.text
         known[part.name] = part.text
         values = list(part.values)
-        return {"execute": {"name": part.name, "text": None if is_known else part.text, "values": values}}
+        text = None if is_known else part.text
+        # Without an end of its data a COPY would wait for them in a replay, and its session with it.
+        more = {"copies": True} if copies else {}
+        return {"execute": {"name": part.name, "text": text, "values": values, **more}}
+
+
+def _forget(known: dict[str, str], text: str) -> None:
+    """Take the statements out that the session does not know any more after this text."""
+    if _FORGETS_ALL.search(text) and _FORGETS_ALL.search(strip_comments(text)):
+        known.clear()
+    elif (found := _FORGETS_ONE.match(text)) is not None:
+        known.pop(found[1].replace('""', '"') if found[1] else found[2].lower(), None)
 
 
 def _missing(part: Logged) -> list[str]:

@@ -24,6 +24,8 @@ _PLAN_YAML = re.compile(r'^Query (Text|Parameters): ("(?:[^"\\]|\\.)*")', re.MUL
 _PARAMETER = re.compile(r"\$(\d+) = (NULL|'(?:[^']|'')*')(?:, |$)", re.DOTALL)
 _AUTHORIZED = re.compile(r"connection authorized: user=(\S+)(?: database=(\S+))?(?: application_name=(\S+))?")
 _CUT = "..."
+# What a prefix has for the user and database of a connection that has not been let in.
+_UNKNOWN = "[unknown]"
 _MS_NS, _SECOND_NS = 1_000_000, 1_000_000_000
 _MAY_MATTER = re.compile(
     r"\b(?:begin|start|commit|end|rollback|abort|prepare\s+transaction)\b", re.IGNORECASE
@@ -103,12 +105,19 @@ class Transaction:
 @dataclass
 class _Session:
     begun: bool = False
+    user: str = ""
+    database: str = ""
     transaction: Transaction = field(default_factory=Transaction)
     end_ns: int = 0
     # A statement that was logged at its start, whose duration may follow.
     waiting: LogEntry | None = None
     # A plan of auto_explain, its duration, text and parameters; the statement's own line may follow.
     plan: tuple[LogEntry, float, str, str] | None = None
+
+    def is_of_others(self, entry: LogEntry) -> bool:
+        """Whether an entry of the same process's number is of another user or database."""
+        named = ((self.user, entry.user), (self.database, entry.database))
+        return any(own and other and own != other and other != _UNKNOWN for own, other in named)
 
 
 @dataclass
@@ -130,6 +139,11 @@ class Reader:
             self.other_entries += 1
             return
         session = self.sessions.setdefault(entry.session, _Session())
+        if session.begun and session.is_of_others(entry):
+            # The number has come again, and the log has no connections that would tell.
+            yield from self._left(session)
+            yield Edge(entry.session, session.end_ns, None)
+            session = self.sessions[entry.session] = _Session()
         if entry.level == "LOG" and entry.message.startswith("connection authorized"):
             # The number of a process may come again.
             yield from self._left(session)
@@ -154,6 +168,7 @@ class Reader:
 
     def _begin(self, entry: LogEntry, session: _Session, parameters: dict[str, str], at_ns: int = 0) -> Edge:
         session.begun = True
+        session.user, session.database = parameters.get("user", ""), parameters.get("database", "")
         # With times in whole seconds a statement's duration reaches back behind its session's beginning.
         session.end_ns = max(session.end_ns, at_ns or entry.time_ns)
         known = tuple((name, value) for name, value in parameters.items() if value)

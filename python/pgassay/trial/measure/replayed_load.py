@@ -26,7 +26,8 @@ _OTHERS_MAX = 100
 def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgress], None]) -> Observation:
     """Play the capture once; raises MeasurementError when it can't be played or is another than was planned.
 
-    The mean time of each statement family becomes that of the statement of its name, and so has a verdict.
+    The mean time of each statement family, of executions that came out as in the capture, becomes that of
+    the statement of its name, and so has a verdict.
     """
     options = spec.workload.replay
     if play_plan.identity(Path(options.folder)) != options.identity:
@@ -36,6 +37,7 @@ def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgr
     document, notes = _document(server, options)
     ready, ended = play(document, on_progress)
     families = play_plan.families_of(ended["families"])
+    means_s = play_plan.same_mean_s(ended["families"])
     names = {play_plan.named(each.sql): each.name for each in spec.workload.statements}
     measured = ended["measured"]
     histogram = base64.b64decode(measured["histogram"])
@@ -45,7 +47,9 @@ def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgr
     )
     return Observation(
         statements=[
-            _statement(names[each.text], each) for each in families if each.text in names and each.seconds > 0
+            _statement(names[each.text], means_s[each.text])
+            for each in families
+            if each.text in names and means_s.get(each.text, 0.0) > 0
         ],
         load=_observed(ready, ended, families, names, stddev_ms(histogram)),
         clock_ns=(measured["start_ns"], measured["end_ns"]),
@@ -99,8 +103,8 @@ def _document(server: ServerSession, options: ReplayOptions) -> tuple[dict[str, 
     }, [missing] if missing else []
 
 
-def _statement(name: str, each: ReplayFamily) -> StatementObservation:
-    return StatementObservation(name=name, elapsed_s=each.seconds / each.calls, rows=0, cold=False, aio=False)
+def _statement(name: str, mean_s: float) -> StatementObservation:
+    return StatementObservation(name=name, elapsed_s=mean_s, rows=0, cold=False, aio=False)
 
 
 def _observed(

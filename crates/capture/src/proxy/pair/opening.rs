@@ -133,7 +133,15 @@ impl Pair {
         match server.read(&mut answer).map_err(|error| unreachable(&error))? {
             None => return Ok(false),
             Some(1) if answer[0] == b'S' => {}
-            _ => return Err(refusal("the server has no TLS: use sslmode=disable in the DSN")),
+            Some(1) if answer[0] == b'N' => {
+                return Err(refusal("the server has no TLS: use sslmode=disable in the DSN"));
+            }
+            // It goes down, or has no room for a process more.
+            _ => {
+                return Err(refusal(
+                    "the server did not answer the request for TLS: see its log",
+                ));
+            }
         }
         let tls = ClientConnection::new(config.clone(), name.clone())
             .map_err(|error| refusal(&format!("TLS to the server can't begin: {error}")))?;
