@@ -97,12 +97,14 @@ def test_what_was_never_run_is_tried_before_others_have_their_hundredth_block() 
 
 
 def test_an_experiment_of_which_no_time_is_known_is_tried_as_well() -> None:
-    """Statements that nobody has run: six claims stayed without a try beside others' third and fourth turns."""
+    """Six claims on statements that nobody has run stayed untried beside others' third and fourth turns."""
     unknown = waiting("unknown", *[4000.0] * 6)
-    turn = next_of(
-        [unknown, waiting("third turn", *[300.0] * 3, is_tried=True, least_s=300.0, fruitless=1)], 2000.0
-    )
+    third = waiting("third turn", *[300.0] * 3, is_tried=True, least_s=300.0, fruitless=1)
+    turn = next_of([unknown, third], 2000.0)
     assert turn is not None and turn.chosen is unknown
+    partly = waiting("partly", 1500.0, *[4000.0] * 5)
+    turn = next_of([partly, third], 2000.0)
+    assert turn is not None and turn.chosen is partly, "one that is expected late takes no try away"
 
 
 def test_a_share_is_what_its_verdicts_are_expected_to_take_and_a_half_more() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 LEFT_MIN_S = 10.0
 # Trials spread, and an experiment that has just too little time decides nothing.
 _RESERVE = 1.5
-# How many claims of an experiment that was never run are decided by its least blocks, where none is expected
-# in the time left: what is expected rests on a spread that nobody measured, and a full disk hardly spreads.
+# How many claims of an experiment that was never run are decided by its least blocks, whatever is expected:
+# that rests on a spread that nobody measured, and a full disk hardly spreads.
 _SHARE_BY_LUCK = 0.25
 # What these blocks take of statements of which nobody knows how long they run, until the first turn tells.
 _LEAST_UNKNOWN_S = 120.0
@@ -81,10 +81,12 @@ class Waiting:
         One that was never run is worth a try before another's claims have their hundredth block.
         """
         found = best_of(self.outlooks, left_s, self.setup_s)
-        if found is None and not self.is_tried and self.outlooks and self.fits(left_s):
+        if not self.is_tried and self.outlooks and self.fits(left_s):
             worth = sum(each.weight for each in self.outlooks)
             least_s = _LEAST_UNKNOWN_S if self.least_s is None else self.least_s
-            return Promise(_SHARE_BY_LUCK * worth / max(least_s, 1.0), least_s)
+            lucky = Promise(_SHARE_BY_LUCK * worth / max(least_s, 1.0), least_s)
+            # One claim that is expected in an hour makes a try no less likely to decide the others at once.
+            found = lucky if found is None or lucky.rate > found.rate else found
         return found and Promise(found.rate * 0.5**self.fruitless, found.seconds)
 
     @property
