@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-import analysis_samples as samples
 from frozen import archive
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription, gather_machines
@@ -26,44 +25,7 @@ from pgassay.report import schema
 from pgassay.report.charts import machines_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from project_files import unpack_archive
-
-ARM, TWIN = "s0-1", "s0-2"
-
-
-def on(
-    host: str,
-    effect: float = 0.05,
-    *,
-    blocks: int = 12,
-    seed: int | None = None,
-    kernel: str = "6.1",
-    stopped: str = "blocks",
-    boot: str = "",
-    spread: float = 0.02,
-    twin: float = 0.0,
-    client: dict[str, float] | None = None,
-    change: Callable[[Experiment], Experiment] = lambda plan: plan,
-    **contract: Any,
-) -> StoredExperiment:
-    """An experiment on a host; times are such that its trials follow each other."""
-    seed = sum(map(ord, host)) if seed is None else seed
-    plan = samples.experiment(statements=0, **contract)
-    machine = {"hostname": host, "machine_id": f"id-of-{host}", "kernel": kernel, "memory_bytes": 4 << 30}
-    plan = change(plan.model_copy(update={"environment": plan.environment.updated(machine=machine)}))
-    trials = samples.simulate(plan, blocks, {ARM: effect, TWIN: twin}, seed=seed, spread=spread)
-    records = [
-        trial.model_copy(
-            update={
-                "host": host,
-                "boot_id": boot or f"boot-{host}-{seed}",
-                "started_at": f"2026-01-01T00:{number:04d}",
-                "ended_at": f"2026-01-01T00:{number:04d}+{host}",
-                "load": trial.load and trial.load.model_copy(update=client or {}),
-            }
-        )
-        for number, trial in enumerate(trials)
-    ]
-    return replace(samples.stored(plan, records, stopped), folder=Path("/results") / f"{host}-{seed}")
+from samples.machines.stored import on
 
 
 def test_equal_machines_have_one_effect_and_six_speak_for_others() -> None:
@@ -124,29 +86,6 @@ def test_one_machine_says_what_its_experiment_says() -> None:
     assert these.ratio == pytest.approx(own.ratio, abs=1e-12)
     assert these.interval == pytest.approx(own.interval, abs=1e-12)
     assert these.verdict == own.verdict
-
-
-def test_twins_that_differ_count_where_no_machine_alone_has_a_verdict() -> None:
-    """Each twin lies apart from its control, and what all machines show together lies within that."""
-    result = combine([on(host, 0.008, twin=0.05) for host in "abcd"])
-    assert [machine.verdict for machine in result.machines] == ["inconclusive"] * 4
-    these = result.arms[0].these_machines
-    assert (these.verdict, these.withheld) == ("inconclusive", True)
-    assert "the twin, a duplicate of the control, differs" in result.verdict.splitlines()[0]
-    like_these = combine([on(f"host{number}", 0.008, twin=0.05) for number in range(1, 7)]).arms[0]
-    assert like_these.machines_like_these.machines < 6
-
-
-def test_machines_that_measured_the_client_say_nothing_of_the_server_together_either() -> None:
-    busy = {"threads": 1, "elapsed_s": 10.0, "client_idle_s": 0.2, "client_cpu_s": 9.9}
-    experiments = [on(host, 0.0, blocks=6, client={**busy, "client_idle_s": 9.0}) for host in "abcdef"]
-    assert [analyse(each).arms[1].verdict for each in experiments] == ["inconclusive"] * 6
-    assert combine(experiments).arms[0].these_machines.verdict == "equivalent"
-    result = combine([on(host, 0.0, blocks=6, client=busy) for host in "abcdef"])
-    these = result.arms[0].these_machines
-    assert (these.verdict, these.withheld) == ("inconclusive", True)
-    assert "the load generator was busy for 98 % of the time" in result.verdict
-    assert all(machine.withheld for machine in result.machines)
 
 
 def test_two_experiments_of_a_host_are_one_machine() -> None:
