@@ -1,6 +1,7 @@
 """What is said of machines' speeds: equal ones are rarely told apart, others are; a step is no chance."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_a_machine_that_is_slower_than_its_noise_is_told(spread: float, slow: fl
     is_alone = 0
     for _ in range(20):
         found = speed_facts(fleet(4, spread, random, slow))
-        assert all(" slower (" in value for value in found["m3"].values())
+        assert all(re.search(r" (slower|as slow) \(", value) for value in found["m3"].values())
         usual = {value for name in ("m0", "m1", "m2") for value in found[name].values()}
         is_alone += all(value.startswith("about ") for value in usual)
     assert is_alone >= 16

@@ -179,7 +179,7 @@ def test_effective_io_concurrency_prefetches_before_asynchronous_reads(version: 
         ("17.2", "storage-iops", "io_combine_limit", "io_combine_limit needs PostgreSQL 17"),
         ("16.9", "storage-iops", "read-ahead", "io_max_combine_limit"),
         # Else a larger io_combine_limit is silently held down to 128 kB.
-        ("18.6", "storage-iops", "need a higher io_max_combine_limit too", "needs PostgreSQL"),
+        ("18.6", "storage-iops", "also io_max_combine_limit from 18 on", "needs PostgreSQL"),
     ],
 )
 def test_advice_on_the_device_is_that_of_the_version(version: str, cause: str, has: str, lacks: str) -> None:

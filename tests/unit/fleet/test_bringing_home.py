@@ -208,6 +208,6 @@ def test_a_machine_that_throttles_is_told(tmp_path: Path) -> None:
     heard = Heard()
     (tmp_path / "out").mkdir()
     result = Coordinator(tmp_path / "out", plan, {"alpha": member}, heard, PACE).run()
-    sentence = "alpha: The machine's processor became 50 % slower at one moment, by a fixed task"
+    sentence = "alpha: The machine's processor became 2 × as slow at one moment, by a fixed task"
     assert sum(sentence in line for line in heard.messages) == 1
     assert any(sentence in line for line in result.warnings)

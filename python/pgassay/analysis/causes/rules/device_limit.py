@@ -181,9 +181,9 @@ IOPS = Rule(
     phrase="the requests per second of its storage",
     remedy=(
         # From 18 on the one setting is silently held down to the other (bufmgr.c).
-        "Use larger requests (io_combine_limit and read-ahead, for sequential scans; from 18 on more than "
-        "128 kB need a higher io_max_combine_limit too, which takes a restart), keep more in memory, or use "
-        "storage with more IOPS."
+        "Use larger requests (io_combine_limit and read-ahead, for sequential scans; for more than 128 kB "
+        "also io_max_combine_limit from 18 on, which takes a restart), keep more in memory, or use storage "
+        "with more IOPS."
     ),
     next_step=(
         "Check which statements fetch single pages (index scans, idx_blks_read of pg_statio_user_tables); "

@@ -62,7 +62,8 @@ def _remedy(
         if _LIMIT[0] in table.options:  # which the server's does not change
             set_anew = f"ALTER TABLE {where} SET ({_LIMIT[0]} = {_COST_LIMIT})"
             return f"autovacuum:{where}:cost-limit", f"Make autovacuum of {name} faster", (set_anew,), why, {}
-        return "autovacuum:cost-limit", "Make autovacuum faster", (), why, {_LIMIT[0]: str(_COST_LIMIT)}
+        settings = {"autovacuum_vacuum_cost_limit": str(_COST_LIMIT)}
+        return "autovacuum:cost-limit", "Make autovacuum faster", (), why, settings
     changed = float((table.updated or 0) + (table.deleted or 0))
     if dead < threshold and changed >= _CHANGED_MIN * rows and factor > _SCALE_FACTOR:
         return (
