@@ -19,19 +19,20 @@ DRAWING = (
     "INSERT INTO draws VALUES (:which, :client_id, :a, :b, :scale, :default_seed, :random_seed);\n"
 )
 OTHER = "\\set a random_zipfian(1, 1000000, 1.1)\n" + DRAWING[DRAWING.index("INSERT") :].replace(":b", "0")
-# Options with which both run the same two scripts, and must say the same but for figures.
+# Options with which both run the same two scripts, and must say the same but for figures: of several scripts each
+# is drawn at least once.
 RUNS = (
     "-t 5",
     "-t 5 -r",
     "-t 5 -c 3 -j 2 -M prepared",
     "-t 5 -c 3 -j 8 -M extended -r",
-    "-t 5 -S -N",
+    "-t 30 -S -N",
     "-t 20 -r -b select-only@3 -b simple-update@1 -f SELF@2",
     "-t 3 -C -c 2",
     "-t 3 -v",
     "-t 5 -n",
     "-t 5 --max-tries=3 -r",
-    "-t 5 -S -N --max-tries=3 -r --failures-detailed",
+    "-t 30 -S -N --max-tries=3 -r --failures-detailed",
     "-t 5 --failures-detailed",
     "-t 5 -L 1000",
     "-t 20 -R 1000 -L 1000 -S",
