@@ -19,8 +19,8 @@ DRAWING = (
     "INSERT INTO draws VALUES (:which, :client_id, :a, :b, :scale, :default_seed, :random_seed);\n"
 )
 OTHER = "\\set a random_zipfian(1, 1000000, 1.1)\n" + DRAWING[DRAWING.index("INSERT") :].replace(":b", "0")
-# Options with which both run the same two scripts, and must say the same but for figures: of several scripts each
-# is drawn at least once.
+# Options with which both run the same two scripts, and must say the same but for figures. Of several scripts
+# each must be drawn at least once.
 RUNS = (
     "-t 5",
     "-t 5 -r",
