@@ -74,7 +74,7 @@ def _quiet(result: BisectionResult) -> list[Block]:
     word = "commit" if result.kind == "commits" else "build"
     line = f"{result.good} to {result.bad}: {plural(result.candidates, word)}"
     if result.aside:
-        line += f"; {result.aside} more do not change anything under the searched path"
+        line += f"; {result.aside} more change nothing that is built or searched"
     if result.untestable:
         line += f"; {plural(len(result.untestable), word)} did not build ({', '.join(result.untestable[:5])})"
     took = (

@@ -174,7 +174,7 @@ def test_every_output_begins_with_the_sentence() -> None:
     found = _answered(_searched(lambda place: -0.27 if place >= 41 else 0.0))
     shown = page_of(found).terminal(width=200)
     assert "c041 'change 41' (A)." in " ".join(shown.split())
-    assert "3 more do not change anything under the searched path" in shown
+    assert "3 more change nothing that is built or searched" in shown
     assert "| c041 change 41 |" in page_of(found).markdown()
 
 

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.environment.datasets.psql_script import files_read, files_sha256, meta_commands
-from pgassay.environment.datasets.run_sql_text import _BLANKS, ServerCopy, _takes_data, server_copy
+from pgassay.environment.datasets.psql_script import (
+    ServerCopy,
+    files_read,
+    files_sha256,
+    meta_commands,
+    server_copy,
+)
+from pgassay.environment.datasets.run_sql_text import _BLANKS, _takes_data
 from pgassay.environment.datasets.script import read_text, specify
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec

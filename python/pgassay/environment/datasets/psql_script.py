@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
-from pgassay.environment.datasets.run_sql_text import server_copy
 from pgassay.environment.home import typed_path
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import clean_environment
@@ -325,3 +324,60 @@ def run_by_psql(server: Server, psql: Path, script: Path) -> None:
     if done.returncode in (1, _SCRIPT_FAILED) and server.is_running():
         raise UsageError(f"psql stopped in {script} ({said}): correct it and run again")
     raise MeasurementError(f"psql failed while running {script}: {said}")
+
+
+@dataclass(frozen=True)
+class ServerCopy:
+    """`file`: its name as written, '' where there is none. `is_read`: rows come from it, else they go there.
+
+    `is_variable`: psql puts a variable's value there.
+    """
+
+    file: str
+    is_read: bool
+    is_program: bool = False
+    is_variable: bool = False
+
+
+def server_copy(statement: str) -> ServerCopy | None:
+    """What a statement copies; None for any other, and for COPY FROM stdin or TO stdout.
+
+    The syntax is that of PostgreSQL's manual, COPY.
+    """
+    depth = 0
+    tokens = _words(statement)
+    if next(tokens, "").lower() != "copy":
+        return None
+    for text in tokens:
+        depth += {"(": 1, ")": -1}.get(text, 0)
+        # A query in parentheses has a FROM of its own.
+        if depth == 0 and text.lower() in ("from", "to"):
+            return _at(next(tokens, ""), is_read=text.lower() == "from")
+    return None
+
+
+def _at(text: str, *, is_read: bool) -> ServerCopy | None:
+    if text.lower() == "program":
+        # Where rows go to decides nothing of the data.
+        return ServerCopy("", is_read, is_program=True) if is_read else None
+    if text.startswith(":"):
+        return ServerCopy("", is_read, is_variable=True) if is_read else None
+    if text.endswith("'"):
+        return ServerCopy(_constant_value(text), is_read)
+    return None
+
+
+def _constant_value(text: str) -> str:
+    is_escaped = text[0] in "eE"
+    name = text[text.index("'") + 1 : -1].replace("''", "'")
+    return name.replace("\\'", "'").replace("\\\\", "\\") if is_escaped else name
+
+
+def _words(statement: str) -> Iterator[str]:
+    position = 0
+    while position < len(statement):
+        token = token_at(statement, position, "COPY")
+        position = token.end
+        text = token.text.strip()
+        if text and token.kind not in ("line_comment", "block_comment"):
+            yield text

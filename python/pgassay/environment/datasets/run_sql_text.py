@@ -1,12 +1,8 @@
-"""Running SQL text on a server statement by statement, with COPY … FROM stdin and its data.
-
-And which files the server itself opens for a COPY: what they hold is part of the data that a script makes.
-"""
+"""Running SQL text on a server statement by statement, with COPY … FROM stdin and its data."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import psycopg
 
@@ -14,7 +10,7 @@ from pgassay.environment.datasets.base import OnStage
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
-from pgassay.sql_text import next_statement, strip_comments, token_at
+from pgassay.sql_text import next_statement, strip_comments
 
 SHOWN_CHARACTERS = 200
 COPY_CHUNK_CHARACTERS = 1 << 20
@@ -111,60 +107,3 @@ def _copy(session: ControlSession, statement: str, text: str, position: int) -> 
         for start in range(begin, last, COPY_CHUNK_CHARACTERS):
             copy.write(text[start : min(last, start + COPY_CHUNK_CHARACTERS)].encode())
     return end.end() if end else len(text)
-
-
-@dataclass(frozen=True)
-class ServerCopy:
-    """`file`: its name as written, '' where there is none. `is_read`: rows come from it, else they go there.
-
-    `is_variable`: psql puts a variable's value there.
-    """
-
-    file: str
-    is_read: bool
-    is_program: bool = False
-    is_variable: bool = False
-
-
-def server_copy(statement: str) -> ServerCopy | None:
-    """What a statement copies; None for any other, and for COPY FROM stdin or TO stdout.
-
-    The syntax is that of PostgreSQL's manual, COPY.
-    """
-    depth = 0
-    tokens = _words(statement)
-    if next(tokens, "").lower() != "copy":
-        return None
-    for text in tokens:
-        depth += {"(": 1, ")": -1}.get(text, 0)
-        # A query in parentheses has a FROM of its own.
-        if depth == 0 and text.lower() in ("from", "to"):
-            return _at(next(tokens, ""), is_read=text.lower() == "from")
-    return None
-
-
-def _at(text: str, *, is_read: bool) -> ServerCopy | None:
-    if text.lower() == "program":
-        # Where rows go to decides nothing of the data.
-        return ServerCopy("", is_read, is_program=True) if is_read else None
-    if text.startswith(":"):
-        return ServerCopy("", is_read, is_variable=True) if is_read else None
-    if text.endswith("'"):
-        return ServerCopy(_unquoted(text), is_read)
-    return None
-
-
-def _unquoted(text: str) -> str:
-    is_escaped = text[0] in "eE"
-    name = text[text.index("'") + 1 : -1].replace("''", "'")
-    return name.replace("\\'", "'").replace("\\\\", "\\") if is_escaped else name
-
-
-def _words(statement: str) -> Iterator[str]:
-    position = 0
-    while position < len(statement):
-        token = token_at(statement, position, "COPY")
-        position = token.end
-        text = token.text.strip()
-        if text and token.kind not in ("line_comment", "block_comment"):
-            yield text
