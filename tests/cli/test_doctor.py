@@ -28,6 +28,7 @@ def test_the_doctor_answers_for_this_machine_and_leaves_nothing() -> None:
     assert not list(Path("/sys/fs/cgroup").glob("*/pgassay-doctor-*"))
 
 
+@pytest.mark.shares_machine
 def test_what_is_required_and_missing_is_the_exit_status() -> None:
     with whole_tool.private_home() as home:
         names = ("cold-cache", "native")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pgassay.environment.datasets import snapshots
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.tune_plan import TuneRequest
@@ -30,6 +31,21 @@ def request(
         seed=1,
     )
     return TuneRequest(compare, out=folder / "out")
+
+
+def data_of_its_own(folder: Path) -> str:
+    """What makes the shop for one test alone: those beside it make and remove the very same data."""
+    return f"{DATA}COMMENT ON TABLE orders IS '{folder}';\n"
+
+
+def kept_data(folder: Path) -> list[str]:
+    """The snapshots that were made of a test's own script, which `request` wrote there."""
+    place = str(folder / "data.sql")
+    return [
+        each.key
+        for each in snapshots.list_snapshots()
+        if each.facts.get("dataset", {}).get("source") == place
+    ]
 
 
 def index(name: str, statement: str = "", **changes: object) -> Candidate:

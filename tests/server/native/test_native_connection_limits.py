@@ -15,7 +15,8 @@ import pytest
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 
-pytestmark = pytest.mark.server
+# The times are those of clocks that go on however busy the machine is.
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 HANDSHAKE = 0x16
 # Of /proc/net/tcp: the timer that asks a silent peer whether it is still there.

@@ -71,6 +71,7 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     assert not [pid for pid in processes_of(folder) if pid != os.getpid()]
 
 
+@pytest.mark.shares_machine
 def test_what_a_process_does_meanwhile_is_counted(require: Callable[..., None]) -> None:
     """By an event of the kernel's, which every machine has."""
     require("perf")

@@ -84,6 +84,7 @@ def test_the_settings_are_told_from_the_machines(
     assert "password" not in variables and "s3cret" not in variables
 
 
+@pytest.mark.shares_machine
 def test_a_command_that_fails_ends_with_a_sentence_and_is_run_again_later(
     servers: tuple[RemoteTestServer, RemoteTestServer], home: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_command_that_fails_ends_with_a_sentence_and_is_run_again_later(
     assert crossed["settings"]["verdict"] == "inconclusive"
 
 
+@pytest.mark.shares_machine
 def test_a_command_that_holds_the_password_is_not_stored(
     servers: tuple[RemoteTestServer, RemoteTestServer], home: Path, tmp_path: Path
 ) -> None:

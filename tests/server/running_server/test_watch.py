@@ -201,6 +201,7 @@ def terminal(*words: str, **options: Any) -> Iterator[Terminal]:
         opened.close()
 
 
+@pytest.mark.shares_machine
 def test_a_terminal_is_drawn_on_and_given_back_after_ctrl_c(server: NativeTestServer) -> None:
     with row_lock(server), terminal(dsn(server), *QUICK) as shown:
         shown.wait_for(b"Lock:transactionid")

@@ -24,7 +24,7 @@ from pgassay.tune.tools import TuneTools
 from pgassay.tune.tune_plan import TuneRequest, plan_tune
 from pgassay.tune.tuned_statements import measured
 from server_helpers import run_script
-from tuned_orders import DATA, SLOW, index, request
+from tuned_orders import SLOW, data_of_its_own, index, kept_data, request
 
 pytestmark = pytest.mark.server
 
@@ -54,8 +54,7 @@ def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
 
 @pytest.mark.shares_machine
 def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) -> None:
-    # Tests beside this one make and remove data too, and some of the very same.
-    own_data = f"{DATA}COMMENT ON TABLE orders IS '{tmp_path}';\n"
+    own_data = data_of_its_own(tmp_path)
     asked = []
 
     def finders(symptom: Symptom) -> tuple[Candidate, ...]:
@@ -94,16 +93,6 @@ def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) 
     assert kept_data(tmp_path) == [], "nothing was there before, so nothing is left"
     apply_and_undo(tmp_path, result, own_data)
     assert kept_data(tmp_path) == []
-
-
-def kept_data(folder: Path) -> list[str]:
-    """The snapshots that were made of a test's own script."""
-    place = str(folder / "data.sql")
-    return [
-        each.key
-        for each in snapshots.list_snapshots()
-        if each.facts.get("dataset", {}).get("source") == place
-    ]
 
 
 def check_executions(folder: Path) -> None:

@@ -31,7 +31,7 @@ from pgassay.tune.stored_search import StoredSearch, stored_search, write_search
 from pgassay.tune.tools import TuneTools
 from pgassay.tune.tune_plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.tuned_statements import measured
-from tuned_orders import SLOW, index, request
+from tuned_orders import SLOW, data_of_its_own, index, kept_data, request
 
 pytestmark = pytest.mark.server
 
@@ -68,17 +68,17 @@ BY_NOTE = index("by_note", "CREATE INDEX by_note ON orders (note)", statements=(
 NOTED = "-- name: noted\nSELECT count(*) FROM orders WHERE note = 'y';\n"
 
 
+@pytest.mark.shares_machine
 @pytest.mark.timeout(600)
 def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run has no time for any candidate; a later one tries both, and a third proves nothing new."""
     tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
-    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
         patched.setattr(search, "ALONE_SHARE", 0.0)
-        asked = request(tmp_path, SLOW + NOTED, max_time_s=240)
+        asked = request(tmp_path, SLOW + NOTED, max_time_s=240, data=data_of_its_own(tmp_path))
         first = run_tune(asked, tools, NullProgress(), wait=True, isolates=False)
     assert {fix.verdict for fix in first.fixes} == {"not decided"} and first.proof is None
     assert first.go_on.startswith(f"pgassay tune {out} --max-time ")
@@ -99,7 +99,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     assert verdicts["index:more"] == "screened out" and verdicts["index:by_note"] == "recommended"
     # Nothing further was chosen: the proof that is there stands.
     assert third.proof == second.proof and not (out / "earlier").exists()
-    assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
+    assert kept_data(tmp_path) == [], "nothing was there before, so nothing is left"
 
 
 @pytest.mark.slow
