@@ -1,6 +1,7 @@
 """`pgassay claims run`: experiments run for their claims, continued, and left alone once decided."""
 
 import json
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -53,16 +54,21 @@ def claim(id_: str, says: str, rest: str = "") -> str:
     return CLAIM.format(id=id_, says=says, rest=rest)
 
 
-@pytest.fixture
-def file(tmp_path: Path, require: Callable[..., None]) -> Path:
-    require("server")
+def written(folder: Path) -> Path:
+    """A file with claims, beside its statements."""
     for name, rows in (("few", 1000), ("many", 1_000_000)):
-        (tmp_path / f"{name}.sql").write_text(SQL.format(rows=rows), "utf-8")
-    path = tmp_path / "rows.toml"
+        (folder / f"{name}.sql").write_text(SQL.format(rows=rows), "utf-8")
+    path = folder / "rows.toml"
     elsewhere = 'needs = { elsewhere = "a managed service" }'
     content = FILE + claim("right", "faster") + claim("wrong", "slower") + claim("far", "equal", elsewhere)
     path.write_text(content + ORDER, "utf-8")
     return path
+
+
+@pytest.fixture
+def file(tmp_path: Path, require: Callable[..., None]) -> Path:
+    require("server")
+    return written(tmp_path)
 
 
 def run(*words: object) -> dict[str, Any]:
@@ -76,15 +82,26 @@ def verdicts(document: dict[str, Any]) -> dict[str, str]:
     return {each["id"]: each["verdict"] for each in document["claims"]}
 
 
-def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
-    impossible = tmp_path / "impossible.toml"
-    impossible.write_text(f'pg = "9.1"\n{file.read_text("utf-8")}', "utf-8")
-    out = tmp_path / "claims"
-    document = run(file, impossible, "--out", out)
-    decided = {"right": "reproduced", "wrong": "refuted", "far": "can't be tried here"}
-    decided |= {"order": "reproduced"}
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory, require: Callable[..., None]) -> tuple[Path, Any]:
+    """A folder with two files, of which one can't be run, and their results; the document of that run.
+
+    Tests continue copies of it.
+    """
+    require("server")
+    folder = tmp_path_factory.mktemp("decided")
+    impossible = folder / "impossible.toml"
+    impossible.write_text(f'pg = "9.1"\n{written(folder).read_text("utf-8")}', "utf-8")
+    return folder, run(folder / "rows.toml", impossible, "--out", folder / "claims")
+
+
+def test_claims_are_decided_once(decided: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, document = decided
+    file, impossible, out = (folder / name for name in ("rows.toml", "impossible.toml", "claims"))
+    expected = {"right": "reproduced", "wrong": "refuted", "far": "can't be tried here"}
+    expected |= {"order": "reproduced"}
     of_file = [each for each in document["claims"] if each["file"] == str(file)]
-    assert {each["id"]: each["verdict"] for each in of_file} == decided
+    assert {each["id"]: each["verdict"] for each in of_file} == expected
     right, wrong, far, order = of_file
     assert order["why"] == "each is faster than the next here"
     assert right["here"] == wrong["here"] > 10 and right["interval"][0] > 1
@@ -98,14 +115,15 @@ def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
     assert json.loads((out / "claims.json").read_bytes()) == document
     page = (out / "claims.md").read_text("utf-8")
     assert all(each["why"] in page for each in (right, wrong, far))
-    trials = sorted((out / "rows").rglob("trial.json"))
     stored = whole_tool.result_of(whole_tool.run("claims", str(file), str(out), "--json"))
-    assert verdicts(stored) == decided
+    assert verdicts(stored) == expected
 
     # What is decided is not run again.
-    again = run(file, "--out", out)
-    assert verdicts(again) == decided
-    assert sorted((out / "rows").rglob("trial.json")) == trials
+    copy = tmp_path / "claims"
+    shutil.copytree(out, copy)
+    trials = sorted(copy.rglob("trial.json"))
+    assert verdicts(run(file, "--out", copy)) == expected
+    assert sorted(copy.rglob("trial.json")) == trials
 
 
 @pytest.mark.slow
@@ -140,9 +158,12 @@ def test_an_interrupted_run_says_what_is_known_and_continues(file: Path, tmp_pat
     assert trials < {*out.rglob("trial.json")}
 
 
-def test_a_file_that_was_changed_is_not_mixed_with_its_old_results(file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "claims"
-    run(file, "--out", out)
+def test_a_file_that_was_changed_is_not_mixed_with_its_old_results(
+    decided: tuple[Path, Any], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(decided[0], copy)
+    file, out = copy / "rows.toml", copy / "claims"
     content = file.read_text("utf-8")
     # Claims may be added to it.
     file.write_text(content + claim("added", "faster"), "utf-8")
