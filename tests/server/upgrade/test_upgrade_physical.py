@@ -53,8 +53,8 @@ def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(tmp_path
         before = listing(backup), server.others()
         words = ("--copy", f"folder:{backup}", "--workload", f"sql:{tmp_path / 'one.sql'}", "--json")
         finished = whole_tool.run(
-            *("upgrade", server.dsn(), "--to", "19", *words, "--max-time", "15s", "--out", tmp_path / "out"),
-            constants={"pgassay.upgrade.run_upgrade._TIME_MIN_S": 10.0},
+            *("upgrade", server.dsn(), "--to", "19", *words, "--max-time", "10s", "--out", tmp_path / "out"),
+            constants={"pgassay.upgrade.run_upgrade._TIME_MIN_S": 5.0},
         )
         assert (listing(backup), server.others()) == before
     assert finished.returncode in (0, 3), finished.stderr
