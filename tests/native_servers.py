@@ -57,7 +57,10 @@ class NativeTestServer:
 
     def make_cluster(self, *words: str) -> None:
         """A cluster as `initdb words` makes it; copied, because that takes a second of processor time."""
-        source = first_cluster(self.bin, words)
+        self.copy_cluster(first_cluster(self.bin, words))
+
+    def copy_cluster(self, source: Path) -> None:
+        """Begin with a copy of a cluster that no server runs on."""
         subprocess.run(["cp", "-a", "--reflink=auto", source, self.folder / "data"], check=True)
 
     def run(self, program: str, *arguments: str) -> str:
@@ -74,33 +77,30 @@ class NativeTestServer:
         return text
 
     def start(self) -> None:
+        """With the roles and pgbench's tables; copied, because that takes longer than most tests."""
+        self.copy_cluster(loaded_cluster(self.bin))
+        self.configure_place()
+        self.start_again()
+
+    def configure_place(self) -> None:
+        """Let the cluster answer at this server's port and in its folder, and each role in its own way."""
         data = self.folder / "data"
-        self.make_cluster("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         with (data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
             file.write(f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n")
         rules = [f"host all {role} 127.0.0.1/32 {method}\n" for role, method in TCP_ROLES.items()]
         (data / "pg_hba.conf").write_text("local all all trust\n" + "".join(rules))
-        self.start_again()
+
+    def fill_cluster(self) -> None:
+        """Make the roles and pgbench's tables."""
         with self.query_connection() as connection:
             for role, method in TCP_ROLES.items():
                 encryption = "md5" if method == "md5" else "scram-sha-256"
                 connection.execute(f"set password_encryption = '{encryption}'")
                 quoted = PASSWORD.replace("'", "''")
                 connection.execute(f"create role {role} login superuser password '{quoted}'")
-        self.run(
-            "pgbench",
-            "-i",
-            "-q",
-            "-s",
-            str(SCALE),
-            "-h",
-            str(self.folder),
-            "-p",
-            str(self.port),
-            "-U",
-            "postgres",
-        )
+        places = ("-h", str(self.folder), "-p", str(self.port), "-U", "postgres")
+        self.run("pgbench", "-i", "-q", "-s", str(SCALE), *places)
 
     def start_again(self) -> None:
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", str(self.log), "start")
@@ -160,6 +160,30 @@ def first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return folder / "data"
+
+
+@functools.cache
+def loaded_cluster(bin_folder: Path) -> Path:
+    """One that a server has filled and left, and none ever runs on again, until this process ends."""
+    server = NativeTestServer()
+    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
+    server.bin = bin_folder
+    server.make_cluster("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+    data = server.folder / "data"
+    own = (data / "postgresql.conf").read_text()
+    server.configure_place()
+    with (data / "postgresql.conf").open("a") as file:
+        # What is kept of the WAL for reuse would be copied with every server.
+        file.write("min_wal_size = '32MB'\nmax_wal_size = '64MB'\n")
+    try:
+        server.start_again()
+        server.fill_cluster()
+    except BaseException:
+        server.stop()
+        raise
+    server.run("pg_ctl", "-D", str(data), "-w", "-m", "fast", "stop")
+    (data / "postgresql.conf").write_text(own)
+    return data
 
 
 def _account_exists(name: str) -> bool:
