@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import pytest
 import whole_tool
 from pgassay.cli import main
 from pgassay.environment.linux import free_memory
+from pgassay.environment.server.validation import validate_settings
+from pgassay.experiment.planning import provisioned_servers
 from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
+from pgassay.model.build import Build
 from pgassay.record.experiment import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +51,17 @@ def test_an_example_says_its_question_and_how_to_read_it(example: Path) -> None:
     assert "How to read it" in comment
 
 
+_held: set[tuple[object, ...]] = set()
+
+
+def validate_once(build: Build, settings: Mapping[str, str]) -> None:
+    """Start a small server only with what it was not started with before: many examples ask for the same."""
+    asked = (build.bin_directory, *sorted(settings.items()))
+    if asked not in _held:
+        validate_settings(build, settings)
+        _held.add(asked)
+
+
 @pytest.mark.server
 @pytest.mark.shares_machine
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -57,6 +71,7 @@ def test_every_example_is_planned(
     """Read, judged by small servers and turned into arms, without a warning of its own making."""
     # A machine whose memory a hypervisor takes back is warned of in every cold plan.
     monkeypatch.setattr(free_memory, "_BALLOONS", tmp_path)
+    monkeypatch.setattr(provisioned_servers, "validate_settings", validate_once)
     require("server")
     request = read_file(example, None, ("pgassay", "run", str(example)))
     for name, _, levels in (factor.partition("=") for factor in request.factors):
