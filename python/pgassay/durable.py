@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import IO
 
 
 def sync(path: Path) -> None:
@@ -11,6 +12,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush(file: IO[bytes] | IO[str]) -> None:
+    """Flush what was written to an open file to the device; raises OSError."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -24,8 +31,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
         opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(opened, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            flush(file)
         temporary.replace(path)
         sync(path.parent)
     except OSError:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from pgassay.durable import flush
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet import records
 from pgassay.fleet.agent_requests import Document
@@ -154,7 +155,7 @@ class Agent:
             file.truncate(size)
             file.seek(0)
             found = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
+            flush(file)
             if found != sha256:
                 part.unlink()
                 raise UsageError(f"the file {sha256[:12]} arrived damaged: send it again")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from pgassay.durable import sync
+from pgassay.durable import flush, sync
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockDesign, BlockPlan, Experiment
 from pgassay.model.plans.executed_plan import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
@@ -169,8 +169,7 @@ class TrialWriter:
             path.parent.mkdir(exist_ok=True)
             with path.open("wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                flush(file)
         except OSError as error:
             raise recording_error(self.final, error) from error
 

@@ -8,6 +8,7 @@ import pytest
 from plans_for_tests import make_experiment, make_record
 from pydantic import ValidationError
 
+from pgassay import durable
 from pgassay.design.schedule import next_step
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.trial import TrialFacts
@@ -41,6 +42,23 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     write_state(tmp_path / "e", stopped="decided", seconds_used=12.5)
     again = load(tmp_path / "e")
     assert (again.stopped, again.seconds_used) == ("decided", 12.5)
+
+
+def test_all_of_a_trial_is_flushed_its_names_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the module that tests beside others keep from flushing."""
+    flushed = set()
+
+    class Noting:
+        def fsync(self, descriptor: int) -> None:
+            flushed.add(os.fstat(descriptor).st_ino)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(os, name)
+
+    monkeypatch.setattr(durable, "os", Noting())
+    trial = stored(tmp_path / "e", trials=1) / "trials/000000/attempt-1"
+    made = [*trial.rglob("*"), trial, trial.parent, trial.parent.parent]
+    assert {path.stat().st_ino for path in made} <= flushed
 
 
 def test_an_unfinished_trial_is_not_seen_and_leaves_nothing_when_discarded(tmp_path: Path) -> None:

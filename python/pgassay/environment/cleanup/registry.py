@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from pgassay.durable import sync
+from pgassay.durable import flush, sync
 from pgassay.environment.cleanup import imitated_devices, removal
 from pgassay.environment.home import home
 from pgassay.environment.linux import machine
@@ -85,8 +85,7 @@ def register(kind: Kind, **details: str | int | list[str] | None) -> CleanupToke
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
             json.dump(document, opened, default=str)
-            opened.flush()
-            os.fsync(opened.fileno())
+            flush(opened)
         temporary.rename(file)
         sync(folder)
     except OSError as error:
