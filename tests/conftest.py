@@ -142,6 +142,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
     shares = item.get_closest_marker("shares_machine") is not None
     shared_machine.set_shared(is_shared=shares)
+    # No test beside others waits for the disk, with servers or without.
+    shared_machine.set_flushing(flushes=_marked_server and not shares)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE_OTHERS if shares else "", PYTHON_PATH]))
 
 

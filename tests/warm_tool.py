@@ -80,6 +80,7 @@ class WarmTool:
                 "group": str(group) if group else None,
                 "constants": dict(constants or {}),
                 "shares_machine": shared_machine.is_shared(),
+                "flushes": shared_machine.flushes(),
             }
             status = self._ask(request)
             return subprocess.CompletedProcess(words, status, *(path.read_text() for path in outputs))
@@ -229,6 +230,7 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         random.seed()
         shared_machine.set_shared(is_shared=request["shares_machine"])
+        shared_machine.set_flushing(flushes=request["flushes"])
         for constant, value in request["constants"].items():
             module, _, name = constant.rpartition(".")
             # One that the module does not have would be of no effect.

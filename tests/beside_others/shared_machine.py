@@ -3,8 +3,8 @@
 No time is judged there. So its trials begin without waiting until all is written, as other tests write
 always; and experiments of several workers run at once, each worker with a lock of the host and working
 copies of its own. Nor is anything flushed to the machine's disk, which matters only if it loses its power: a
-flush waits for all that the other workers have written. Arms that take turns in a start do so for some
-seconds and not until their difference is exact.
+flush waits for all that the other workers have written. That is so of tests without servers too. Arms that
+take turns in a start do so for some seconds and not until their difference is exact.
 """
 
 import os
@@ -56,8 +56,18 @@ def set_shared(*, is_shared: bool) -> None:
     if (turns := sys.modules.get(_TURNS)) is not None:
         alone_s = _turns_s_alone.setdefault(_TURNS, turns.ROUNDS_S_MAX)
         turns.ROUNDS_S_MAX = _TURNS_S_SHARED if is_shared else alone_s  # type: ignore[attr-defined]
-    for module in (durable, settle):
-        module.os = _WithoutFlushing("os") if is_shared else os  # type: ignore[attr-defined]
+    settle.os = _WithoutFlushing("os") if is_shared else os  # type: ignore[attr-defined]
+    set_flushing(flushes=not is_shared)
+
+
+def set_flushing(*, flushes: bool) -> None:
+    """Flush what is recorded from now on, or leave it to the kernel."""
+    durable.os = os if flushes else _WithoutFlushing("os")  # type: ignore[attr-defined]
+
+
+def flushes() -> bool:
+    """Whether this process flushes what it records."""
+    return durable.os is os  # type: ignore[attr-defined]
 
 
 def is_shared() -> bool:
