@@ -52,7 +52,6 @@ def set_shared(*, is_shared: bool) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "") if is_shared else ""
     settle.SETTLED_BYTES = sys.maxsize if is_shared else settled_bytes
     lock.LOCK_NAME, host.OWN_FOLDER = lock_name + worker, own_folder + worker
-    libc.syncfs = _flush_others if is_shared else _FLUSHES
     if (turns := sys.modules.get(_TURNS)) is not None:
         alone_s = _turns_s_alone.setdefault(_TURNS, turns.ROUNDS_S_MAX)
         turns.ROUNDS_S_MAX = _TURNS_S_SHARED if is_shared else alone_s  # type: ignore[attr-defined]
@@ -61,7 +60,8 @@ def set_shared(*, is_shared: bool) -> None:
 
 
 def set_flushing(*, flushes: bool) -> None:
-    """Flush what is recorded from now on, or leave it to the kernel."""
+    """Flush what is recorded or copied from now on, or leave it to the kernel."""
+    libc.syncfs = _FLUSHES if flushes else _flush_others
     durable.os = os if flushes else _WithoutFlushing("os")  # type: ignore[attr-defined]
 
 
