@@ -17,6 +17,7 @@ import pytest
 import whole_tool
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.mounts import mounted_at
+from pgassay.environment.linux.settle import sync_tree
 from pgassay.errors import MeasurementError
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import provide
@@ -222,7 +223,7 @@ def test_a_mounted_volume_is_as_slow_as_it_says_until_it_is_interrupted(home: Pa
         assert mounted["volume"] == "gp3,size=100GiB" and mounted_at(folder)
         file = folder / "read"
         file.write_bytes(os.urandom(1 * MB))
-        os.sync()
+        sync_tree(folder)
         # 3,000 operations a second at most, and one at a time waits for each one's latency.
         assert read_blocks(file, 100) > 100 / 3000
         seconds = [json.loads(process.stdout.readline())["second"] for _ in range(2)]

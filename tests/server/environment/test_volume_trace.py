@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.environment.linux.settle import sync_tree
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.native.simulate import replay
 from pgassay.storage.base import Delivered
@@ -47,7 +48,7 @@ def recorded_reads(storage: str) -> Delivered:
         file = volume.root / "blocks"
         file.write_bytes(os.urandom(BLOCKS * BLOCK))
         opened = os.open(file, os.O_RDONLY | os.O_DIRECT)
-        os.sync()
+        sync_tree(volume.root)
         with volume.measured() as delivered:
             for number in range(BLOCKS):
                 assert os.preadv(opened, [buffer], (number * 79 % BLOCKS) * BLOCK) == BLOCK

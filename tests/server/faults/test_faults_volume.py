@@ -12,6 +12,7 @@ import pytest
 from pgassay.environment.home import account
 from pgassay.environment.linux.mounts import mounts
 from pgassay.environment.linux.processes import process_stat
+from pgassay.environment.linux.settle import sync_tree
 from pgassay.errors import MeasurementError
 from pgassay.native.volume import VolumeServer
 from pgassay.storage import volume as imitated
@@ -74,7 +75,7 @@ def test_an_error_of_the_image_is_said() -> None:
     with served_on_a_disk(700) as (volume, _):
         file = volume.root / "file"
         transfer(file, 8, writes=True)
-        os.sync()
+        sync_tree(volume.root)
         server = volume._served.server.pid
         # What a disk with a broken surface answers: the image lost its second half while it is in use.
         files = Path(f"/proc/{server}/fd").iterdir()
