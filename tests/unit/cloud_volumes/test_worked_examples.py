@@ -129,6 +129,18 @@ def test_io2_gives_a_quarter_of_a_mib_for_each_operation() -> None:
     assert throughput == [round(256 * MIB), 4000 * MIB]
 
 
+@pytest.mark.parametrize(
+    ("iops", "mib_s", "streams_mib_s"),
+    [(1000, 500, 250), (2000, 500, 500), (32_000, 500, 500), (48_000, 750, 750), (64_000, 1000, 1000)],
+)
+def test_io1_gives_500_mib_until_it_has_more_than_32000_operations(
+    iops: int, mib_s: int, streams_mib_s: int
+) -> None:
+    ordered = offer(f"io1,size=1280GiB,iops={iops}")
+    assert ordered.limits[1].rate_per_s == mib_s * MIB
+    assert [phase.bytes_per_s / MIB for phase in ordered.deliveries[1].phases] == [streams_mib_s]
+
+
 def test_what_is_assumed_and_where_it_was_read_is_said_of_every_volume() -> None:
     for kind in CATALOGUE.catalogue.volumes:
         volume = offer(example(kind))
