@@ -189,7 +189,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
         # Random pages on a disk that charges a megabyte for each.
         ("gp2,size=200GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=200GiB"]),
         # More than the included throughput is ordered.
-        ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=171GiB", "gp3,size=100GiB,throughput=200"]),
+        # 200 MiB/s are 800 operations of 256 KiB, the largest.
+        ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=267GiB", "gp3,size=100GiB,throughput=200"]),
         # So much throughput is sold with so many operations alone.
         ("gp2,size=100GiB", 1000, 800 * 2**20, ["gp3,size=100GiB,iops=3200,throughput=800"]),
         ("P4", 3000, 50e6, ["P30,size=1024GiB"]),
