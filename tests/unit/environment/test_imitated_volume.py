@@ -37,7 +37,7 @@ from pgassay.storage.volume import (
     warnings_of,
     way_delay_us,
 )
-from pgassay.storage.volume_facts import given_until, would_last
+from pgassay.storage.volume_facts import given_until, peaks_of, would_last
 
 
 def model(text: str) -> VolumeModel:
@@ -105,6 +105,14 @@ def test_a_volume_above_the_ceiling_is_told(
         assert found is None
     else:
         assert found is not None and said in found and "closest=yes" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "mib_s"), [("io1,size=100GiB,iops=1000", 250), ("gp3,size=100GiB", 125), ("st1,size=1TiB", 250)]
+)
+def test_a_volume_gives_no_more_bytes_than_its_operations_transfer(text: str, mib_s: int) -> None:
+    """Of 256 KiB each, at most."""
+    assert peaks_of(model(text))[1] == mib_s * 2**20
 
 
 def test_the_series_has_a_value_for_each_second_and_bucket() -> None:
