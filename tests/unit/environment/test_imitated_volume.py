@@ -233,11 +233,18 @@ def test_a_wal_with_a_storage_of_its_own_is_one_level() -> None:
         (["gp3,size=100GiB", "FULL"], "is not an empty folder"),
         (["gp3,size=100GiB", "MISSING"], "is not an empty folder"),
         (["gp3,size=1GiB", "FOLDER", "--used", "2GB"], "is more than gp3,size=1GiB holds"),
+        # No more than it holds is wanted where nothing is said.
+        (["gp3,size=1GiB", "FOLDER"], "no FUSE here"),
     ],
 )
 def test_what_cannot_be_mounted_is_said_in_a_sentence(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(imitated_device, "why_not", lambda: "no FUSE here")
     (tmp_path / "FOLDER").mkdir()
     (tmp_path / "FULL" / "something").mkdir(parents=True)
     typed = [str(tmp_path / word) if word.isalpha() else word for word in words]
