@@ -84,7 +84,7 @@ def _first(recommend: Mapping[str, Recommendation]) -> list[str]:
             "The methods can't be distinguished over cold, cached and bitmap scans (a difference of up to "
             f"{percent_fixed(width)} may be hidden): keep io_method = {chosen.value}."
         ]
-    worst = max(each.regret for each in others)
+    worst = max(each.regret for each in chosen.alternatives)
     if worst <= _NOTICEABLE:
         return [
             f"The methods differ by at most {percent_fixed(worst, 1)} over cold, cached and bitmap scans: "
