@@ -7,6 +7,7 @@ from pgassay.cloud_volumes.closed_forms import cost, delivery
 from pgassay.cloud_volumes.explain import explain, text_of
 from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.volume_limits import limits_of
+from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import VolumeOffer
 
 CATALOGUE = load_catalogue()
@@ -94,6 +95,33 @@ def test_rds_stripes_from_400_gib_on() -> None:
     assert {limit.scope for limit in above.limits} == {"stripes"}
     most = offer("rds-gp3,size=1000GiB,iops=64000,throughput=4000").limits
     assert [limit.rate_per_s for limit in most] == [64_000, 4000 * MIB]
+
+
+@pytest.mark.parametrize(
+    ("size_gib", "base", "peak", "mib_s", "volumes"),
+    [
+        (100, 300, 3000, 128, 1),
+        (399, 1197, 3000, 250, 1),
+        (400, 1200, 12_000, 512, 4),
+        (1335, 4005, 12_000, 1000, 4),
+        (3999, 11_997, 12_000, 1000, 4),
+        (4000, 12_000, None, 1000, 4),
+        (65_536, 64_000, None, 1000, 4),
+    ],
+)
+def test_rds_stripes_gp2_from_400_gib_on(
+    size_gib: int, base: int, peak: int | None, mib_s: int, volumes: int
+) -> None:
+    ordered = offer(f"rds-gp2,size={size_gib}GiB")
+    operations, throughput = ordered.limits
+    assert (operations.rate_per_s, operations.peak_per_s) == (base, peak)
+    assert (throughput.rate_per_s, ordered.model.stripes.count) == (mib_s * MIB, volumes)
+
+
+def test_rds_gp3_is_ordered_with_a_quarter_of_a_mib_for_each_operation() -> None:
+    with pytest.raises(UsageError, match="12000 IOPS allow 3000"):
+        offer("rds-gp3,size=1000GiB,throughput=4000")
+    assert offer("rds-gp3,size=1000GiB,iops=16000,throughput=4000").limits[1].rate_per_s == 4000 * MIB
 
 
 @pytest.mark.parametrize(
