@@ -217,7 +217,9 @@ def _parallel(have: Facilities, estimates: Estimates) -> list[str]:
         }
         for work in ("cold-scan", "parallel-cold-scan")
     )
-    if len(together) < 2 or "sync" not in together or "sync" not in alone:
+    # A scan of one process may have been left out, as when another process had its file in memory.
+    together = {method: made for method, made in together.items() if method in alone}
+    if len(together) < 2 or "sync" not in together:
         return []
     listed = ", ".join(f"{_speed(made.rate)} by {method}" for method, made in together.items())
     best = max((each for each in together if each != "sync"), key=lambda method: together[method].log_rate)
