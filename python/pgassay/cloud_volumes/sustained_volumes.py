@@ -120,7 +120,8 @@ def _of_type(
 ) -> Iterator[VolumeSpec]:
     """This type with what must be ordered, at the size that is held or the next that gives enough."""
     last = entry.ranges[-1].to_gib
-    sizes = {max(spec.size_gib, entry.ranges[0].from_gib)}
+    least = max(spec.size_gib, entry.ranges[0].from_gib)
+    sizes = {least}
     # A larger volume may include what a smaller one can't even be ordered with, or be ordered with more.
     sizes |= {each.from_gib for each in entry.ranges}
     for each in entry.ranges:
@@ -128,7 +129,7 @@ def _of_type(
         if settable is not None and settable.per_gib is not None:
             held = max(spec.size_gib, each.from_gib)
             sizes.add(math.ceil(_operations_needed(each, entry, held, demand) / settable.per_gib))
-    for size_gib in sorted(size for size in sizes if spec.size_gib <= size <= last):
+    for size_gib in sorted(size for size in sizes if least <= size <= last):
         here = range_of(entry, size_gib)
         words = [name, f"size={size_gib}GiB", *_orders(here, entry, size_gib, demand)]
         try:

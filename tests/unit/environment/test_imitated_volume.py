@@ -206,6 +206,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
         ("rds-gp2,size=40GiB", 2900, 23e6, ["rds-gp2,size=967GiB", "rds-gp3,size=40GiB"]),
         ("gp2,size=40GiB", 70_000, 1e6, ["gp3,size=140GiB,iops=70000"]),
         ("gp2,size=40GiB", 1e9, 1e6, []),
+        # Smaller than the least that io1 and io2 are sold with.
+        ("gp2,size=2GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=2GiB"]),
     ],
 )
 def test_what_lasts_is_the_cheapest_that_gives_as_much(
