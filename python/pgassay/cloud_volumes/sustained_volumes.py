@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgassay.cloud_volumes.explain import text_of
 from pgassay.cloud_volumes.parse import is_fixed, parse_volume, range_of
 from pgassay.cloud_volumes.price import price_of
-from pgassay.cloud_volumes.volume_limits import limits_of
+from pgassay.cloud_volumes.volume_limits import KIB, limits_of
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import BYTES_OF, Catalogue, Range, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
@@ -85,7 +85,9 @@ def _lasts(spec: VolumeSpec, catalogue: Catalogue, demand: tuple[float, float]) 
     """Whether every limit of it lets that much through without credits."""
     operations, transferred = demand
     for limit in limits_of(spec, catalogue):
-        needed = operations if limit.unit == "operations" else transferred
+        # One operation transfers a whole unit at most, so that so many bytes need so many of them.
+        counted = max(operations, transferred / limit.quantum_bytes)
+        needed = counted if limit.unit == "operations" else transferred
         if limit.unit == "bytes" and limit.quantum_bytes > 1:
             # A type that counts bytes in large units charges each operation for a whole one.
             needed = max(transferred, operations * limit.quantum_bytes)
@@ -118,14 +120,16 @@ def _of_type(
 ) -> Iterator[VolumeSpec]:
     """This type with what must be ordered, at the size that is held or the next that gives enough."""
     last = entry.ranges[-1].to_gib
-    sizes = {max(spec.size_gib, entry.ranges[0].from_gib)}
+    least = max(spec.size_gib, entry.ranges[0].from_gib)
+    sizes = {least}
     # A larger volume may include what a smaller one can't even be ordered with, or be ordered with more.
     sizes |= {each.from_gib for each in entry.ranges}
     for each in entry.ranges:
         settable = None if each.operations is None else each.operations.settable
         if settable is not None and settable.per_gib is not None:
-            sizes.add(math.ceil(demand[0] / settable.per_gib))
-    for size_gib in sorted(size for size in sizes if spec.size_gib <= size <= last):
+            held = max(spec.size_gib, each.from_gib)
+            sizes.add(math.ceil(_operations_needed(each, entry, held, demand) / settable.per_gib))
+    for size_gib in sorted(size for size in sizes if least <= size <= last):
         here = range_of(entry, size_gib)
         words = [name, f"size={size_gib}GiB", *_orders(here, entry, size_gib, demand)]
         try:
@@ -137,18 +141,31 @@ def _of_type(
             yield grown
 
 
+def _operations_needed(here: Range, entry: VolumeEntry, size_gib: int, demand: tuple[float, float]) -> float:
+    """The operations a second to order for so many, and for so many bytes."""
+    operations, throughput = here.operations, here.throughput
+    needed, transferred = demand
+    if operations is not None and operations.quantum_kib is not None:
+        needed = max(needed, transferred / (operations.quantum_kib * KIB))
+    if throughput is not None:
+        wanted = math.ceil(transferred / BYTES_OF[entry.throughput_unit])
+        # So much throughput can be had with so many operations alone.
+        for each, included in (
+            (throughput.per_operation, throughput.minimum or 0),
+            (throughput.settable and throughput.settable.per_operation, throughput.of_size(size_gib)),
+        ):
+            if each and wanted > included:
+                needed = max(needed, wanted / each)
+    return needed
+
+
 def _orders(here: Range, entry: VolumeEntry, size_gib: int, demand: tuple[float, float]) -> Iterator[str]:
     operations, throughput = here.operations, here.throughput
-    needed, ordered = demand[0], None
+    if operations is not None and operations.settable is not None:
+        iops = math.ceil(_operations_needed(here, entry, size_gib, demand))
+        if iops > operations.of_size(size_gib):
+            yield f"iops={iops}"
     if throughput is not None and throughput.settable is not None:
         wanted = math.ceil(demand[1] / BYTES_OF[entry.throughput_unit])
         if wanted > throughput.of_size(size_gib):
-            ordered = wanted
-            # So much can be ordered with so many operations alone.
-            needed = max(needed, wanted / (throughput.settable.per_operation or math.inf))
-    if operations is not None and operations.settable is not None:
-        iops = math.ceil(needed)
-        if iops > operations.of_size(size_gib):
-            yield f"iops={iops}"
-    if ordered is not None:
-        yield f"throughput={ordered}"
+            yield f"throughput={wanted}"

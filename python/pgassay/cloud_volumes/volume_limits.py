@@ -151,7 +151,7 @@ def _limits_of_volume(spec: VolumeSpec, entry: VolumeEntry) -> list[Limit]:
     if here.throughput is not None:
         amount = spec.throughput if spec.throughput is not None else here.throughput.of_size(spec.size_gib)
         if here.throughput.per_operation is not None and iops is not None:
-            amount = min(amount, here.throughput.per_operation * iops)
+            amount = min(amount, max(here.throughput.per_operation * iops, here.throughput.minimum or 0))
         limits.append(
             _limit("throughput", "volume", here.throughput, amount, spec, entry.throughput_unit, here)
         )

@@ -98,16 +98,21 @@ def burst_rates(seconds: list[Second], model: VolumeModel) -> tuple[float, float
 
 
 def peaks_of(model: VolumeModel) -> tuple[float, float]:
-    """Operations and bytes a second that all its limits let through while credits last."""
+    """Operations and bytes a second that all its limits let through while credits last; 0 without a limit.
 
-    def peak(unit: str) -> float:
-        return min(
-            (
-                limiter.peak * (model.stripes.count if limiter.scope == "volume" else 1)
-                for limiter in model.limiters
-                if limiter.unit == unit
-            ),
-            default=0.0,
-        )
+    An operation transfers a whole unit at most.
+    """
 
-    return peak("operations"), peak("bytes")
+    def peaks(unit: str) -> list[tuple[int, int]]:
+        return [
+            (limiter.peak * (model.stripes.count if limiter.scope == "volume" else 1), limiter.quantum_bytes)
+            for limiter in model.limiters
+            if limiter.unit == unit
+        ]
+
+    operations = peaks("operations")
+    transferred = [peak for peak, _ in peaks("bytes")] + [peak * quantum for peak, quantum in operations]
+    return (
+        float(min((peak for peak, _ in operations), default=0)),
+        float(min(transferred, default=0)),
+    )

@@ -7,6 +7,7 @@ from pgassay.cloud_volumes.closed_forms import cost, delivery
 from pgassay.cloud_volumes.explain import explain, text_of
 from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.volume_limits import limits_of
+from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import VolumeOffer
 
 CATALOGUE = load_catalogue()
@@ -97,6 +98,33 @@ def test_rds_stripes_from_400_gib_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size_gib", "base", "peak", "mib_s", "volumes"),
+    [
+        (100, 300, 3000, 128, 1),
+        (399, 1197, 3000, 250, 1),
+        (400, 1200, 12_000, 512, 4),
+        (1335, 4005, 12_000, 1000, 4),
+        (3999, 11_997, 12_000, 1000, 4),
+        (4000, 12_000, None, 1000, 4),
+        (65_536, 64_000, None, 1000, 4),
+    ],
+)
+def test_rds_stripes_gp2_from_400_gib_on(
+    size_gib: int, base: int, peak: int | None, mib_s: int, volumes: int
+) -> None:
+    ordered = offer(f"rds-gp2,size={size_gib}GiB")
+    operations, throughput = ordered.limits
+    assert (operations.rate_per_s, operations.peak_per_s) == (base, peak)
+    assert (throughput.rate_per_s, ordered.model.stripes.count) == (mib_s * MIB, volumes)
+
+
+def test_rds_gp3_is_ordered_with_a_quarter_of_a_mib_for_each_operation() -> None:
+    with pytest.raises(UsageError, match="12000 IOPS allow 3000"):
+        offer("rds-gp3,size=1000GiB,throughput=4000")
+    assert offer("rds-gp3,size=1000GiB,iops=16000,throughput=4000").limits[1].rate_per_s == 4000 * MIB
+
+
+@pytest.mark.parametrize(
     ("text", "per_month"),
     [
         ("gp3,size=700GiB,instance=r7i.2xlarge", 442.32),
@@ -127,6 +155,18 @@ def test_a_price_that_is_not_known_is_not_guessed() -> None:
 def test_io2_gives_a_quarter_of_a_mib_for_each_operation() -> None:
     throughput = [offer(f"io2,size=100GiB,iops={iops}").limits[1].rate_per_s for iops in (1000, 16_000)]
     assert throughput == [round(256 * MIB), 4000 * MIB]
+
+
+@pytest.mark.parametrize(
+    ("iops", "mib_s", "streams_mib_s"),
+    [(1000, 500, 250), (2000, 500, 500), (32_000, 500, 500), (48_000, 750, 750), (64_000, 1000, 1000)],
+)
+def test_io1_gives_500_mib_until_it_has_more_than_32000_operations(
+    iops: int, mib_s: int, streams_mib_s: int
+) -> None:
+    ordered = offer(f"io1,size=1280GiB,iops={iops}")
+    assert ordered.limits[1].rate_per_s == mib_s * MIB
+    assert [phase.bytes_per_s / MIB for phase in ordered.deliveries[1].phases] == [streams_mib_s]
 
 
 def test_what_is_assumed_and_where_it_was_read_is_said_of_every_volume() -> None:

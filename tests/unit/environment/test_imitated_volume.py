@@ -37,7 +37,7 @@ from pgassay.storage.volume import (
     warnings_of,
     way_delay_us,
 )
-from pgassay.storage.volume_facts import given_until, would_last
+from pgassay.storage.volume_facts import given_until, peaks_of, would_last
 
 
 def model(text: str) -> VolumeModel:
@@ -105,6 +105,14 @@ def test_a_volume_above_the_ceiling_is_told(
         assert found is None
     else:
         assert found is not None and said in found and "closest=yes" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "mib_s"), [("io1,size=100GiB,iops=1000", 250), ("gp3,size=100GiB", 125), ("st1,size=1TiB", 250)]
+)
+def test_a_volume_gives_no_more_bytes_than_its_operations_transfer(text: str, mib_s: int) -> None:
+    """Of 256 KiB each, at most."""
+    assert peaks_of(model(text))[1] == mib_s * 2**20
 
 
 def test_the_series_has_a_value_for_each_second_and_bucket() -> None:
@@ -189,7 +197,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
         # Random pages on a disk that charges a megabyte for each.
         ("gp2,size=200GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=200GiB"]),
         # More than the included throughput is ordered.
-        ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=171GiB", "gp3,size=100GiB,throughput=200"]),
+        # 200 MiB/s are 800 operations of 256 KiB, the largest.
+        ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=267GiB", "gp3,size=100GiB,throughput=200"]),
         # So much throughput is sold with so many operations alone.
         ("gp2,size=100GiB", 1000, 800 * 2**20, ["gp3,size=100GiB,iops=3200,throughput=800"]),
         ("P4", 3000, 50e6, ["P30,size=1024GiB"]),
@@ -197,6 +206,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
         ("rds-gp2,size=40GiB", 2900, 23e6, ["rds-gp2,size=967GiB", "rds-gp3,size=40GiB"]),
         ("gp2,size=40GiB", 70_000, 1e6, ["gp3,size=140GiB,iops=70000"]),
         ("gp2,size=40GiB", 1e9, 1e6, []),
+        # Smaller than the least that io1 and io2 are sold with.
+        ("gp2,size=2GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=2GiB"]),
     ],
 )
 def test_what_lasts_is_the_cheapest_that_gives_as_much(
@@ -224,11 +235,18 @@ def test_a_wal_with_a_storage_of_its_own_is_one_level() -> None:
         (["gp3,size=100GiB", "FULL"], "is not an empty folder"),
         (["gp3,size=100GiB", "MISSING"], "is not an empty folder"),
         (["gp3,size=1GiB", "FOLDER", "--used", "2GB"], "is more than gp3,size=1GiB holds"),
+        # No more than it holds is wanted where nothing is said.
+        (["gp3,size=1GiB", "FOLDER"], "no FUSE here"),
     ],
 )
 def test_what_cannot_be_mounted_is_said_in_a_sentence(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(imitated_device, "why_not", lambda: "no FUSE here")
     (tmp_path / "FOLDER").mkdir()
     (tmp_path / "FULL" / "something").mkdir(parents=True)
     typed = [str(tmp_path / word) if word.isalpha() else word for word in words]

@@ -230,6 +230,17 @@ def test_what_was_not_measured_is_left_out() -> None:
     assert empty.ceilings.sequential_read_mb_s is None
 
 
+@pytest.mark.parametrize("method", ["worker", "io_uring", "sync"])
+def test_a_parallel_scan_without_the_scan_of_one_process_is_no_fault(method: str) -> None:
+    whole = samples.record(samples.Machine())
+    alone = work_cell("cold-scan", method, 1, samples.facilities())
+    left = tuple(cell for cell in whole.cells if cell.spec != alone)
+    assert len(left) == len(whole.cells) - 1
+    result = analyse_probe(whole.model_copy(update={"cells": left}))
+    told = [line for line in result.sentences if line.startswith("A parallel scan")]
+    assert not any(f"by {method}" in line for line in told)
+
+
 @pytest.mark.parametrize("kind", ["latency", "bandwidth", "overlay"])
 def test_memory_in_the_devices_place_is_called_so(kind: str) -> None:
     machine = samples.Machine(latency_s=4e-6 if kind == "latency" else 60e-6)

@@ -7,11 +7,13 @@ import pytest
 import probe_samples as samples
 from pgassay.model.probe import (
     METHODS,
+    Alternative,
     CellRun,
     CellSpec,
     MeasuredCell,
     Recommendation,
 )
+from pgassay.probe.analysis.cell_figures import cell_results
 from pgassay.probe.analysis.cell_order import Course
 from pgassay.probe.analysis.estimates import Estimate, estimate
 from pgassay.probe.analysis.probe_plan import (
@@ -24,7 +26,8 @@ from pgassay.probe.analysis.probe_plan import (
     work_cell,
     worker_counts,
 )
-from pgassay.probe.analysis.recommend import leader, shell_lines
+from pgassay.probe.analysis.probe_sentences import _first
+from pgassay.probe.analysis.recommend import _knee_words, leader, shell_lines
 from pgassay.probe.analysis.regret import judge, next_round, weights
 
 
@@ -128,6 +131,44 @@ def test_what_is_likely_only_says_so() -> None:
     ]
     sure = made.model_copy(update={"value": "8kB", "probability": 0.99})
     assert shell_lines({"io_combine_limit": sure}, 18, None) == ["io_combine_limit = 8kB"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ({"1": 100.0, "3": 200.0, "8": 200.0}, "the best is within 2 % from 3 on"),
+        (
+            {"1": 100.0, "3": 200.0, "8": 100.0},
+            "the first within 2 % of the best is 3, larger values cost up",
+        ),
+    ],
+)
+def test_what_is_slower_beyond_the_knee_is_told(rates: dict[str, float], said: str) -> None:
+    judged = judge(*two_values(rates, default="3"))
+    assert judged is not None and judged.knee == "3"
+    assert said in _knee_words(judged, "a scan")
+
+
+def test_the_methods_differ_by_what_the_one_that_is_kept_costs_too() -> None:
+    regrets = {"worker": (0.1, (-0.05, 0.25)), "io_uring": (0.0, (0.0, 0.0)), "sync": (0.03, (0.01, 0.05))}
+    alternatives = tuple(
+        Alternative(value=value, regret=regret, interval=interval)
+        for value, (regret, interval) in regrets.items()
+    )
+    kept = Recommendation(
+        value="worker", default="worker", reason="why", knee=None, alternatives=alternatives
+    )
+    assert _first({"io_method": kept}) == ["Recommended: io_method = worker; why."]
+
+
+def test_a_cell_has_figures_where_most_of_its_runs_read_nothing_in_time() -> None:
+    runs = tuple(
+        CellRun(started_s=at, elapsed_s=0.1, bytes=0, operations=0, mb_s=mb_s, iops=10 * mb_s)
+        for at, mb_s in enumerate((0.0, 0.0, 5.0))
+    )
+    cells = (MeasuredCell(spec=spec(), runs=runs),)
+    (figures,) = cell_results(cells, estimate(cells))
+    assert (figures.runs, figures.mb_s, figures.iops) == (3, pytest.approx(5), pytest.approx(50))
 
 
 def test_the_plan_names_every_cell_once_and_holds_what_the_decisions_need() -> None:

@@ -1,15 +1,21 @@
 """What `pgassay probe --prove` compares, and what it says of it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import probe_samples as samples
 import report_examples as examples
+from pgassay.cli.commands import probe
+from pgassay.cli.main import main
+from pgassay.environment.last_probe import read_document
+from pgassay.errors import MeasurementError
 from pgassay.factors.config import parts_of
 from pgassay.model.probe import ProbeResult, Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.proof_command import nothing_to_prove, proof_of, settings_to_prove
+from pgassay.probe.measuring import session
 from pgassay.report.probe import probe_page
 
 
@@ -44,6 +50,23 @@ def test_both_levels_set_what_is_recommended_and_differs() -> None:
     )
     assert parts_of(second) == wanted.recommended
     assert "io_max_combine_limit=256kB" in wanted.both
+
+
+def test_a_proof_that_fails_leaves_the_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise MeasurementError("the disk is full")
+
+    measured = samples.record(samples.Machine(), seconds=3.0)
+    monkeypatch.setattr(session, "run_probe", lambda *_, **__: measured)
+    monkeypatch.setattr(probe, "build_to_prove", lambda _: object())
+    monkeypatch.setattr(probe, "prove", fails)
+    out = tmp_path / "out"
+    assert main(["probe", str(tmp_path), "--prove", "--out", str(out), "--json", "--quiet"]) == 1
+    assert "the disk is full" in capsys.readouterr().err
+    assert {file.name for file in out.iterdir()} == {"probe.json", "result.json", "report.html"}
+    assert read_document(out / "result.json") == analyse_probe(measured)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 import finder_samples as made
 import tune_samples as samples
+from pgassay.cloud_volumes.explain import text_of
 from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.sustained_volumes import cheapest_sustained
 from pgassay.model.arm import ArmSpec, DatasetSpec
@@ -170,6 +171,22 @@ def test_the_next_volume_is_of_the_same_type_and_has_a_price() -> None:
     assert (more_bytes.per_month, more_operations.per_month) == (5.0, 15.0)
     assert describe(more_bytes.storage) == "volume:gp3,size=100GB,throughput=250"
     assert other_storages(arm_spec({})) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "mib_s", "wanted"),
+    [
+        # 0.256 MiB/s for each, and 256 KiB in each.
+        ("io2,size=100GiB,iops=1000", 512, "io2,size=100GiB,iops=2048"),
+        ("io1,size=100GiB,iops=1000", 500, "io1,size=100GiB,iops=2000"),
+        # Above 500 MiB/s 16 KiB for each, and 50 of them for each GiB.
+        ("io1,size=100GiB,iops=1000", 750, "io1,size=960GiB,iops=48000"),
+    ],
+)
+def test_more_bytes_have_the_operations_ordered_that_they_need(text: str, mib_s: int, wanted: str) -> None:
+    loaded = catalogue().catalogue
+    found = cheapest_sustained(parse_volume(text, loaded), loaded, 1000.0, mib_s * 2.0**20)
+    assert found is not None and text_of(found) == wanted
 
 
 def test_where_the_instance_is_the_limit_no_volume_is_offered() -> None:

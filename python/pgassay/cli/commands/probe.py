@@ -95,6 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
     comparison = _comparison(result, old, arguments.compare)
     page = page_of(result, comparison)
     if build is not None:
+        # A proof that fails, or is interrupted, must not take the probe with it.
+        _keep(arguments, record, result, page)
         if is_for_reading(arguments):
             # Whoever waits for the proof has the probe to read.
             print_page(page, arguments)
@@ -105,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
             print_page(proof_page(proof), arguments)
     publish(page, arguments, is_printed=build is not None and is_for_reading(arguments))
     _keep(arguments, record, result, page)
+    if arguments.out is not None:
+        print(f"kept: {arguments.out}", file=sys.stderr)
     return 0
 
 
@@ -235,4 +239,3 @@ def _keep(
         write_file(arguments.out / layout.PROBE_FILE, json_text(record).encode())
         write_file(arguments.out / RESULT_FILE, document.encode())
         keep_page(arguments.out / REPORT_FILE, page)
-        print(f"kept: {arguments.out}", file=sys.stderr)

@@ -53,7 +53,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="write the entry to this file instead of standard output",
     )
     mount = parser.add_argument_group("of 'mount'")
-    mount.add_argument("--used", metavar="SIZE", help="how much data it must hold (default 4GB)")
+    mount.add_argument("--used", metavar="SIZE", help="how much data it must hold (default 4GB, or its size)")
     mount.add_argument(
         "--closest",
         action="store_true",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pgassay.storage.imitated_device import ServedImage
 
 MOUNT = "mount"
-_USED_DEFAULT = "4GB"
+_USED_BYTES_DEFAULT = 4 << 30
 _SECOND_TIMEOUT_S = 1.5
 
 
@@ -39,11 +39,13 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         )
     ordered = parse_volume(words[0], loaded.catalogue)
     model = model_of(ordered, loaded.catalogue, text_of(ordered))
-    used = arguments.used or _USED_DEFAULT
-    used_bytes = size_bytes(used, "--used")
-    if used_bytes > ordered.size_gib << 30:
+    held_bytes = ordered.size_gib << 30
+    used_bytes = min(_USED_BYTES_DEFAULT, held_bytes)
+    if arguments.used is not None:
+        used_bytes = size_bytes(arguments.used, "--used")
+    if used_bytes > held_bytes:
         raise UsageError(
-            f"--used {used} is more than {model.name} holds: leave it out, or choose a larger size"
+            f"--used {arguments.used} is more than {model.name} holds: leave it out, or choose a larger size"
         )
     folder = _empty_folder(Path(words[1]))
     if (reason := why_not()) is not None:

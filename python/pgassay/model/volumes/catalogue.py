@@ -82,7 +82,8 @@ class Settable(Frozen):
 class Rate(Frozen):
     """Operations or throughput: `base` + `per_gib` · size, no less than `minimum`, no more than `maximum`.
 
-    `per_operation`: of a throughput, no more than so much for each operation per second that the volume has.
+    `per_operation`: of a throughput, no more than so much for each operation per second that the volume has,
+    but no less than `minimum`.
     `quantum_kib`: a request is counted in units of up to so many KiB; adjacent ones are merged into a unit
     where `merging` is set. A throughput without a quantum counts bytes.
     """

@@ -29,10 +29,12 @@ def cell_results(cells: Sequence[MeasuredCell], estimates: Estimates) -> tuple[C
 
 def _result(cell: MeasuredCell, estimates: Estimates) -> CellResult:
     made = estimates[cell.spec]
-    per_second = median(run.iops for run in cell.runs)
-    typical = median(rate_of(cell.spec, run) for run in cell.runs)
+    # The estimate is that of the runs in which anything went through while they were judged.
+    counted = [run for run in cell.runs if rate_of(cell.spec, run) > 0]
+    per_second = median(run.iops for run in counted)
+    typical = median(rate_of(cell.spec, run) for run in counted)
     # A durable write is judged by its operations; its MB/s follow in proportion.
-    to_mb_s = median(run.mb_s for run in cell.runs) / typical
+    to_mb_s = median(run.mb_s for run in counted) / typical
     low, high = made.interval
     fall = fall_within(cell)
     costs = [run.cpu_s_per_gb for run in cell.runs if run.cpu_s_per_gb is not None]

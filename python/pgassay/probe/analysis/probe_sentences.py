@@ -84,7 +84,7 @@ def _first(recommend: Mapping[str, Recommendation]) -> list[str]:
             "The methods can't be distinguished over cold, cached and bitmap scans (a difference of up to "
             f"{percent_fixed(width)} may be hidden): keep io_method = {chosen.value}."
         ]
-    worst = max(each.regret for each in others)
+    worst = max(each.regret for each in chosen.alternatives)
     if worst <= _NOTICEABLE:
         return [
             f"The methods differ by at most {percent_fixed(worst, 1)} over cold, cached and bitmap scans: "
@@ -217,7 +217,9 @@ def _parallel(have: Facilities, estimates: Estimates) -> list[str]:
         }
         for work in ("cold-scan", "parallel-cold-scan")
     )
-    if len(together) < 2 or "sync" not in together or "sync" not in alone:
+    # A scan of one process may have been left out, as when another process had its file in memory.
+    together = {method: made for method, made in together.items() if method in alone}
+    if len(together) < 2 or "sync" not in together:
         return []
     listed = ", ".join(f"{_speed(made.rate)} by {method}" for method, made in together.items())
     best = max((each for each in together if each != "sync"), key=lambda method: together[method].log_rate)

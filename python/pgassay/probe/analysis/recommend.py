@@ -193,7 +193,15 @@ def _combine(judged: JudgedLevels, method: str | None) -> Recommendation:
 def _knee_words(judged: JudgedLevels, what: str) -> str:
     regrets = judged.regret_of
     default = regrets.get(judged.decision.default)
-    words = f"measured on {what}: the best is within {percent_fixed(TOLERANCE)} from {judged.knee} on"
+    values = list(regrets)
+    larger = max((regrets[value] for value in values[values.index(judged.knee) :]), default=0.0)
+    near = percent_fixed(TOLERANCE)
+    words = f"measured on {what}: the best is within {near} from {judged.knee} on"
+    if larger > TOLERANCE:
+        words = (
+            f"measured on {what}: the first within {near} of the best is {judged.knee}, larger values cost "
+            f"up to {percent_fixed(larger)}"
+        )
     if default is None:
         return words
     if judged.choice == judged.decision.default:
