@@ -24,6 +24,7 @@ use crate::lines::{EXIT_FAILURE, EXIT_USAGE, fail, read_document, watch_input, w
 use crate::link::{Link, allow_many_sockets};
 
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_ONLY: &str = "-c default_transaction_read_only=on";
 /// What the connection itself says, or what a session of a replay has of its own.
 const NOT_SETTINGS: [&str; 6] = [
     "user",
@@ -115,6 +116,7 @@ fn play(spec: ReplaySpec, plan: Plan) -> Result<(), Failure> {
     let opener = LinkOpener {
         parameters: spec.connect,
         options: spec.options,
+        writes: spec.writes,
     };
     let mut player = Player::new(Arc::clone(&plan), spec.speed, opener).map_err(system)?;
     if let Some(silent_s) = spec.silent_s {
@@ -165,6 +167,7 @@ pub(super) fn nanoseconds(s: f64) -> u64 {
 struct LinkOpener {
     parameters: Parameters,
     options: HashMap<String, String>,
+    writes: bool,
 }
 
 impl LinkOpener {
@@ -181,6 +184,10 @@ impl LinkOpener {
                 name if NOT_SETTINGS.contains(&name) || name.starts_with("_pq_.") => {}
                 name => options.push(format!("-c {name}={}", escaped(value))),
             }
+        }
+        if !self.writes {
+            // Behind what the captured role or client had set itself: the last one holds.
+            options.push(READ_ONLY.to_owned());
         }
         options.retain(|part| !part.is_empty());
         parameters.options = options.join(" ");
@@ -327,4 +334,37 @@ pub(super) fn seconds(ns: u64) -> f64 {
 
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_stay_read_only_whatever_the_captured_role_or_client_had_set() {
+        let writable = "-c default_transaction_read_only=off";
+        let session = Session {
+            begin_ns: 0,
+            end_ns: None,
+            parameters: vec![("options".to_owned(), writable.to_owned())],
+            user: "app".to_owned(),
+            database: "shop".to_owned(),
+            steps: Vec::new(),
+            expected: Vec::new(),
+            cancels: Vec::new(),
+            after_ended: 0,
+            ended_place: None,
+        };
+        let options = |writes: bool| {
+            let connect = json!({ "host": "/run", "port": 5432, "user": "u", "dbname": "d" });
+            let opener = LinkOpener {
+                parameters: serde_json::from_value(connect).unwrap(),
+                options: HashMap::from([("app".to_owned(), writable.to_owned())]),
+                writes,
+            };
+            opener.of(&session).options
+        };
+        assert_eq!(options(false), format!("{writable} {writable} {READ_ONLY}"));
+        assert_eq!(options(true), format!("{writable} {writable}"));
+    }
 }
