@@ -206,6 +206,11 @@ class Reader:
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
+        if entry.statement and session.waiting is not None:
+            # What can't be parsed or bound fails before it is logged: the one that waits had ended by then.
+            _, _, begun = session.waiting.message.partition(": ")
+            if begun.strip() != entry.statement.strip():
+                yield from self._left(session)
         waiting, session.waiting, session.plan = session.waiting, None, None
         text = entry.statement or (waiting.message.partition(": ")[2] if waiting else "")
         if not text:
