@@ -132,13 +132,14 @@ def _document(
 ) -> tuple[dict[str, object], list[str]]:
     names: dict[str, dict[str, TouchDocument]] = {}
     notes: list[str] = []
-    tables = 0
+    options: dict[str, dict[str, str]] = {}
+    missing, tables = "", 0
     for captured, target in list(databases.items()):
         try:
             with _connected(request.connection, target) as session:
                 words, tables = words_of(session, tables)
                 names[captured] = {word: touch.document() for word, touch in words.items()}
-                options, missing = role_options(session)
+                options[target], missing = role_options(session)
                 if unknown := never_analysed(session):
                     notes.append(_NEVER_ANALYSED.format(unknown, target))
         except psycopg.OperationalError as error:

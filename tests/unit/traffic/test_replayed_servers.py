@@ -93,3 +93,18 @@ def test_a_server_that_keeps_sessions_read_only_is_played_on(monkeypatch: pytest
     monkeypatch.setattr(replaying, "_document", lambda *_: (_ for _ in ()).throw(MeasurementError("asked")))
     with pytest.raises(MeasurementError, match="asked"):
         replaying.replay(ReplayRequest(Path("monday"), "dbname=shop"), print, print)
+
+
+def test_settings_of_roles_are_those_of_each_session_s_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ALTER ROLE app IN DATABASE shop SET … holds in that database alone."""
+    monkeypatch.setattr(replaying, "_connected", lambda _, database: Session(database))
+    monkeypatch.setattr(replaying, "words_of", lambda _, first: ({}, first))
+    monkeypatch.setattr(replaying, "never_analysed", lambda _: "")
+    monkeypatch.setattr(replaying, "role_options", lambda each: ({"app": f"-c search_path={each.said}"}, ""))
+    request = ReplayRequest(Path("monday"), "dbname=shop", allow_writes="shop,wiki")
+    resolved = Resolved(SERVER, {"dbname": "shop", "options": None})
+    document, _ = replaying._document(request, resolved, {"shop": "shop", "wiki": "wiki"})
+    assert document["options"] == {
+        "shop": {"app": "-c search_path=shop"},
+        "wiki": {"app": "-c search_path=wiki"},
+    }

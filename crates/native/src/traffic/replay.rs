@@ -57,9 +57,9 @@ struct ReplaySpec {
     names: HashMap<String, HashMap<String, Words>>,
     #[serde(default)]
     tables: u32,
-    /// By user of the capture: options of its sessions, as `-c role=app`.
+    /// By the server's database and user of the capture: options of its sessions, as `-c role=app`.
     #[serde(default)]
-    options: HashMap<String, String>,
+    options: RoleOptions,
     /// Whether statements that may write are played.
     writes: bool,
     /// When no server says anything for so long the sessions end; a minute without.
@@ -67,6 +67,7 @@ struct ReplaySpec {
     silent_s: Option<f64>,
 }
 
+type RoleOptions = HashMap<String, HashMap<String, String>>;
 /// Tables that it reads, writes and refers to; whether new rows take values of a sequence.
 type Words = (Vec<u32>, Vec<u32>, Vec<u32>, bool);
 
@@ -166,7 +167,7 @@ pub(super) fn nanoseconds(s: f64) -> u64 {
 
 struct LinkOpener {
     parameters: Parameters,
-    options: HashMap<String, String>,
+    options: RoleOptions,
     writes: bool,
 }
 
@@ -175,7 +176,8 @@ impl LinkOpener {
         let mut parameters = self.parameters.clone();
         parameters.dbname.clone_from(&session.database);
         let mut options = vec![parameters.options.clone()];
-        options.extend(self.options.get(&session.user).cloned());
+        let of_roles = self.options.get(&session.database);
+        options.extend(of_roles.and_then(|roles| roles.get(&session.user)).cloned());
         for (name, value) in &session.parameters {
             match name.as_str() {
                 "options" => options.push(value.clone()),
@@ -359,7 +361,13 @@ mod tests {
             let connect = json!({ "host": "/run", "port": 5432, "user": "u", "dbname": "d" });
             let opener = LinkOpener {
                 parameters: serde_json::from_value(connect).unwrap(),
-                options: HashMap::from([("app".to_owned(), writable.to_owned())]),
+                options: ["shop", "other"]
+                    .map(|database| {
+                        let options = if database == "shop" { writable } else { "-c role=other" };
+                        let of_role = HashMap::from([("app".to_owned(), options.to_owned())]);
+                        (database.to_owned(), of_role)
+                    })
+                    .into(),
                 writes,
             };
             opener.of(&session).options

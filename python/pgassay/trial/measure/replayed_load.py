@@ -97,7 +97,7 @@ def _document(server: ServerSession, options: ReplayOptions) -> tuple[dict[str, 
         "databases": {options.database: parameters["dbname"]},
         "names": {options.database: {word: touch.document() for word, touch in words.items()}},
         "tables": tables,
-        "options": roles,
+        "options": {parameters["dbname"]: roles},
         # The data are a copy that is restored where the workload says that it writes.
         "writes": True,
     }, [missing] if missing else []
