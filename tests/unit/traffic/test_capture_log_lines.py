@@ -84,6 +84,16 @@ def test_an_error_is_that_of_the_statement_that_it_names() -> None:
     assert found[2].values == ("0",)
 
 
+def test_a_session_that_is_ended_while_it_is_idle_fails_no_statement() -> None:
+    ended = "terminating connection due to idle-in-transaction timeout"
+    last = entry("statement: UPDATE t SET a = 1", 1.0)
+    (found,) = read([last, entry(ended, 61.0, "FATAL", sqlstate="25P03")])
+    assert (found.sqlstate, found.end_ns - found.start_ns) == ("", 0)
+    ended = "terminating connection due to administrator command"
+    (found,) = read([last, entry(ended, 3.0, "FATAL", sqlstate="57P01", statement="UPDATE t SET a = 1")])
+    assert (found.sqlstate, found.end_ns - found.start_ns) == ("57P01", 2 * SECOND_NS)
+
+
 def test_a_plan_of_auto_explain_counts_once() -> None:
     plan = "duration: 250.000 ms  plan:\nQuery Text: SELECT 1\nResult  (cost=0.00..0.01 rows=1)"
     alone = read([entry(plan, 1.0)])

@@ -206,8 +206,9 @@ class Reader:
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
-        if entry.statement and session.waiting is not None:
-            # What can't be parsed or bound fails before it is logged: the one that waits had ended by then.
+        if session.waiting is not None and (entry.statement or entry.level == "FATAL"):
+            # The one that waits had ended where the error names another, which could not be parsed or bound.
+            # Where it names none the session was idle, and was ended for that or by somebody.
             _, _, begun = session.waiting.message.partition(": ")
             if begun.strip() != entry.statement.strip():
                 yield from self._left(session)
