@@ -11,6 +11,8 @@ use crate::lexer::{Kind, replaced, token};
 /// What stands in a secret's place.
 const STAND_IN: &[u8] = b"'***'";
 const MASK: &[u8] = b"***";
+/// As long, and never put there.
+const OTHER_MASK: &[u8] = b"###";
 /// A string behind one of these is a secret; also where it is the quoted name of an option.
 const SECRET_WORDS: [&[u8]; 2] = [b"password", b"connection"];
 const SECRET_NAMES: [&[u8]; 2] = [b"\"password\"", b"\"connection\""];
@@ -43,6 +45,32 @@ pub fn without_secrets(text: &[u8]) -> Cow<'_, [u8]> {
         true => Cow::Borrowed(text),
         false => Cow::Owned(output),
     }
+}
+
+/// Whether a secret was taken out of a stored text: a stand-in is where one is put. Elsewhere it is a value of the
+/// application's own.
+pub fn lacks_secret(text: &[u8]) -> bool {
+    if !text.windows(MASK.len()).any(|part| part == MASK) {
+        return false;
+    }
+    // What cut the rest off can't be found again.
+    if text.ends_with(STAND_IN) && contains(text, b"\\'") {
+        return true;
+    }
+    // With another word in its place it would be taken out again. Comments have stars of their own.
+    let (mut at, mut escapes) = (0, false);
+    let mut other = Vec::with_capacity(text.len());
+    while at < text.len() {
+        let found = token(&text[at..], escapes);
+        let bytes = &text[at..at + found.length];
+        at += found.length;
+        escapes = matches!(found.kind, Kind::Word) && bytes.eq_ignore_ascii_case(b"e");
+        match found.kind {
+            Kind::Space => other.push(b' '),
+            _ => other.extend(replaced(bytes, MASK, OTHER_MASK)),
+        }
+    }
+    matches!(without_secrets(&other), Cow::Owned(_))
 }
 
 /// Whether a word is there without which nothing is taken out.

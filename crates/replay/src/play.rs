@@ -15,6 +15,7 @@ use pgassay_protocol::Failure;
 use crate::plan::Plan;
 
 mod answers;
+mod copying;
 mod made;
 pub mod opening;
 mod played;

@@ -28,6 +28,7 @@ from pgassay.words import (
 
 # A report takes its words from here; what makes them of a figure is everybody's.
 __all__ = [
+    "BARS",
     "amount",
     "ascii_only",
     "bare_quantity",
@@ -54,6 +55,11 @@ __all__ = [
     "twin_sentence",
     "verdict_word",
 ]
+
+
+# The heights of a row of bars, and what stands for them in ASCII.
+BARS = "▁▂▃▄▅▆▇█"
+_BARS_ASCII = str.maketrans(BARS, "_.-=+*%#")
 
 
 def clean(text: str) -> str:
@@ -98,6 +104,7 @@ def ascii_only(text: str) -> str:
         .replace("…", "...")
         .replace("µ", "u")
         .replace("→", "->")
+        .translate(_BARS_ASCII)
     )
     return plain.encode("ascii", "backslashreplace").decode("ascii")
 

@@ -78,7 +78,7 @@ def capture(
         try:
             ready = process.receive()["ready"]
         except StatementError as error:
-            raise UsageError(f"--listen {request.listen}: {error.message}") from None
+            raise _refused(request, error.message) from None
         options = {
             "copy_data": request.copy_data,
             "users": list(request.users),
@@ -92,6 +92,18 @@ def capture(
         return totals
     finally:
         process.end()
+
+
+def _refused(request: CaptureRequest, message: str) -> UsageError:
+    """What the proxy says of its settings, with the option that it is about."""
+    if "can't be listened on" in message:
+        return UsageError(f"--listen {request.listen}: {message}: name another address or port")
+    files = [str(each.resolve()) for each in (request.certificate, request.key) if each is not None]
+    if any(f"the file {each} " in message for each in files):
+        return UsageError(
+            f"--tls-certificate, --tls-key: {message}: name a certificate and its own key, both as PEM"
+        )
+    return UsageError(message)
 
 
 def listening(text: str, *, has_tls: bool) -> str:

@@ -10,8 +10,8 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
 from pgassay.environment.remote.session_settings import READ_ONLY, session_parameters
-from pgassay.environment.server.sessions import ConnectionParameters
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.environment.server.sessions import ConnectionParameters, connect
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
@@ -75,6 +75,7 @@ def replay(
     known = manifest.read(request.folder)
     captured = _databases(request)
     resolved = resolve(request.connection, "DSN", major_min=_MAJOR_MIN)
+    _refuse_unguarded(request, resolved)
     target = resolved.server.dbname
     databases = {next(iter(captured)): target} if len(captured) == 1 else {name: name for name in captured}
     document, notes = _document(request, resolved, databases)
@@ -131,13 +132,14 @@ def _document(
 ) -> tuple[dict[str, object], list[str]]:
     names: dict[str, dict[str, TouchDocument]] = {}
     notes: list[str] = []
-    tables = 0
+    options: dict[str, dict[str, str]] = {}
+    missing, tables = "", 0
     for captured, target in list(databases.items()):
         try:
             with _connected(request.connection, target) as session:
                 words, tables = words_of(session, tables)
                 names[captured] = {word: touch.document() for word, touch in words.items()}
-                options, missing = role_options(session)
+                options[target], missing = role_options(session)
                 if unknown := never_analysed(session):
                     notes.append(_NEVER_ANALYSED.format(unknown, target))
         except psycopg.OperationalError as error:
@@ -173,6 +175,29 @@ def parameters_of(request: ReplayRequest, resolved: Resolved) -> ConnectionParam
     if request.allow_writes is not None:
         return resolved.parameters
     return session_parameters(resolved, READ_ONLY)
+
+
+def _refuse_unguarded(request: ReplayRequest, resolved: Resolved) -> None:
+    """Raise UsageError where sessions must be read-only and would not be.
+
+    PgBouncer refuses startup options that it doesn't know, or drops them (ignore_startup_parameters).
+    """
+    if request.allow_writes is not None:
+        return
+    server = resolved.server
+    try:
+        with connect(parameters_of(request, resolved)) as session:
+            found = session.execute("SHOW default_transaction_read_only").fetchone()
+    except psycopg.Error as error:
+        why = f"refuses a read-only session ({first_line(error)})"
+    else:
+        if found is not None and found[0] == "on":
+            return
+        why = "ignores that a session should be read-only"
+    raise UsageError(
+        f"{server.name} {why}, so nothing would keep the replay from writing: name the server itself and not "
+        f"a pooler, or, of a copy that may be written to, add --allow-writes {server.dbname}"
+    )
 
 
 def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":

@@ -1,12 +1,14 @@
 """The statements of a capture with the values that they were executed with: usual ones and the slowest."""
 
+import struct
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Loader, PyFormat, Transformer
 from psycopg.pq import Format
 
 from pgassay.model.workload import PartOfCapture
@@ -18,6 +20,8 @@ Values = tuple[str | None, ...]
 # Of more different executions of a family the frequent ones are known by then.
 _REMEMBERED_MAX = 20_000
 _NO_TYPE = 0
+# Days and months of an interval without an end (src/include/datatype/timestamp.h), since 17.
+_WITHOUT_END = {(2**31 - 1, 2**31 - 1): "infinity", (-(2**31), -(2**31)): "-infinity"}
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def values_of(bound: Bound) -> Values | None:
             is_binary = bool(formats) and formats[index if len(formats) > 1 else 0] == 1
             oid = bound.types[index] if index < len(bound.types) else _NO_TYPE
             values.append(_shown(value, oid) if is_binary else value.decode())
-    except (IndexError, ValueError, psycopg.Error):
+    except (IndexError, ValueError, struct.error, psycopg.Error):
         return None
     return tuple(values)
 
@@ -133,14 +137,64 @@ def _numbers(body: bytes, at: int) -> tuple[list[int], int]:
     return [int.from_bytes(body[place : place + 2]) for place in range(at + 2, end, 2)], end
 
 
+class _Interval(Loader):
+    """Months, days and the rest each for itself: a month is 30 days to Python, and not to PostgreSQL."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        microseconds, days, months = struct.unpack("!qii", data)
+        if (days, months) in _WITHOUT_END:
+            return _WITHOUT_END[days, months]
+        seconds, rest = divmod(abs(microseconds), 1_000_000)
+        sign = "-" if microseconds < 0 else ""
+        return f"{months} mons {days} days {sign}{seconds}.{rest:06d} secs"
+
+
+class _Bytes(Loader):
+    """Bytes as hexadecimal digits: psycopg would write them as they stand within a literal."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        return f"\\x{bytes(data).hex()}"
+
+
+class _Json(Loader):
+    """A document as it was sent."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode()
+
+
+class _Jsonb(Loader):
+    """The same behind the number of its format."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data)[1:].decode()
+
+
+def _adapters() -> AdaptersMap:
+    made = AdaptersMap(psycopg.adapters)
+    for name, loader in (("interval", _Interval), ("bytea", _Bytes), ("json", _Json), ("jsonb", _Jsonb)):
+        made.register_loader(name, loader)
+    return made
+
+
+_ADAPTERS = _adapters()
+
+
 def _shown(value: bytes, oid: int) -> str:
     """A binary value as text; raises ValueError for a type that psycopg does not know."""
     if oid == _NO_TYPE:
         raise ValueError("a binary value without a type")
-    transformer = Transformer()
-    loader = transformer.get_loader(oid, Format.BINARY)
-    loaded = loader.load(value)
-    if isinstance(loaded, bytes) and oid != psycopg.adapters.types["bytea"].oid:
+    transformer = Transformer(_ADAPTERS)
+    loaded = transformer.get_loader(oid, Format.BINARY).load(value)
+    if isinstance(loaded, bytes):
         raise ValueError("a binary value of an unknown type")
     if isinstance(loaded, str):
         return loaded

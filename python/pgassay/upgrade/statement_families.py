@@ -51,11 +51,13 @@ def judged_families(
     before, after = _by_text(plays.before), _by_text(plays.after)
     timed = pairs_of(result)
     sql = {each.name: each.sql for each in workload.statements}
-    whole_s = sum(each.seconds_captured for each in plays.before[0].families) or 1.0
+    whole_s = plays.before[0].seconds_captured or 1.0
     found = []
-    for text, group in before.items():
+    # What came out as captured may be left out of a play's record.
+    for text, group in (after | before).items():
         name = group[0].name
-        old, new = _seen(group), _seen(after.get(text, ()))
+        old = _seen(before.get(text, ()), group[0], len(plays.before))
+        new = _seen(after.get(text, ()), group[0], len(plays.after))
         made = UpgradedStatement(
             name=name or text,
             sql=sql.get(name, text),
@@ -83,8 +85,9 @@ def _alone(timed: Mapping[str, Pair], workload: WorkloadSpec) -> Pair | None:
 def whole_of(workload: WorkloadSpec, plays: Plays, result: CompareResult) -> UpgradeTraffic:
     """The traffic as a whole: what was played, how much came out otherwise, how fast the new version is."""
     options, first = workload.replay, plays.before[0]
-    whole_s = sum(each.seconds_captured for each in first.families)
+    whole_s = first.seconds_captured
     others = [each for each in first.families if not each.name]
+    others_s = sum(each.seconds_captured for each in others) + first.seconds_left_out
     arm = next(each for each in result.arms if each.verdict != "control")
     return UpgradeTraffic(
         folder=options.folder,
@@ -97,8 +100,8 @@ def whole_of(workload: WorkloadSpec, plays: Plays, result: CompareResult) -> Upg
             median(each.diverged_share for each in plays.before),
             median(each.diverged_share for each in plays.after),
         ),
-        untimed=len(others),
-        untimed_share=sum(each.seconds_captured for each in others) / whole_s if whole_s else 0.0,
+        untimed=len(others) + first.families_left_out,
+        untimed_share=others_s / whole_s if whole_s else 0.0,
         metric=result.metric.name,
         verdict=arm.verdict,
         ratio=arm.ratio,
@@ -115,18 +118,20 @@ def _by_text(plays: Sequence[Replayed]) -> dict[str, list[ReplayedFamily]]:
     return found
 
 
-def _seen(group: Sequence[ReplayedFamily]) -> _Seen:
+def _seen(group: Sequence[ReplayedFamily], known: ReplayedFamily, plays: int) -> _Seen:
+    """The family in so many plays; those that left it out had the calls of the `known` one, all as then."""
     worst = max(group, key=_told_first, default=None)
+    left_out = plays - len(group)
+    same = ((0.0, 0.0),) * (left_out if known.calls else 0)
     return _Seen(
-        calls=sum(each.calls for each in group),
+        calls=sum(each.calls for each in group) + left_out * known.calls,
         diverged=sum(each.diverged for each in group),
         other_values=sum(each.other_values for each in group),
-        shares=tuple(
-            (each.diverged / each.calls, each.other_values / each.calls) for each in group if each.calls
-        ),
+        shares=same
+        + tuple((each.diverged / each.calls, each.other_values / each.calls) for each in group if each.calls),
         captured=worst.captured if worst else "",
         now=worst.now if worst else "",
-        seconds_captured=group[0].seconds_captured if group else 0.0,
+        seconds_captured=known.seconds_captured,
     )
 
 

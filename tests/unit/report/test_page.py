@@ -11,8 +11,8 @@ from pgassay.cli.output import publish
 from pgassay.report.page import Page
 from pgassay.report.section import HTML, Paragraph, Section, plain_table
 
-# Those that print lines while they run, or in the form of another tool; the last two sum up a capture.
-WITHOUT_PAGE = {"watch", "pgbench", "sysbench", "capture", "replay"}
+# Those that print lines while they run, or in the form of another tool.
+WITHOUT_PAGE = {"watch", "pgbench", "sysbench"}
 ROW = ("x × y", "1")
 PAGE = Page(
     "A <title>",

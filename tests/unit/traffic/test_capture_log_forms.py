@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+from captures_for_tests import captured
 
 from pgassay.traffic.capturing import make_folder
 from pgassay.traffic.events import events
@@ -232,3 +233,23 @@ def test_transactions_are_followed_through_comments_and_several_statements(
     transaction = Transaction()
     found = [transaction.after(each.lstrip("!"), "42P01" if each[0] == "!" else "") for each in texts]
     assert "".join(found) == states
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("COPY t FROM STDIN", "Qc"),
+        ("/* orders.py:17 */ copy t from stdin", "Qc"),
+        ("-- load\n\tCOPY t FROM STDIN", "Qc"),
+        ("BEGIN; COPY t FROM STDIN", "Qc"),
+        ("COPY t TO STDOUT", "Q"),
+        ("SELECT 'COPY t FROM STDIN'", "Q"),
+        ("SELECT 1 FROM stdin", "Q"),
+    ],
+)
+def test_a_copy_has_an_end_of_its_data_whatever_stands_before_it(
+    tmp_path: Path, text: str, tags: str
+) -> None:
+    folder = captured(tmp_path, (1, "app", "shop", text))
+    sent = "".join(message.tag for event in events(folder) for message in event.messages)
+    assert sent == tags

@@ -66,6 +66,34 @@ def test_what_log_statement_wrote_at_the_start_gets_its_duration() -> None:
     ]
 
 
+def test_an_error_is_that_of_the_statement_that_it_names() -> None:
+    # Without durations nothing says that the first has ended; one that can't be parsed is not logged itself.
+    found = read(
+        [
+            entry("statement: UPDATE t SET a = 1", 1.0),
+            entry("syntax error", 2.0, "ERROR", sqlstate="42601", statement="SELEC 1"),
+            entry("execute <unnamed>: SELECT 1/$1", 3.0, detail="Parameters: $1 = '0'"),
+            entry("division by zero", 3.5, "ERROR", sqlstate="22012", statement="SELECT 1/$1"),
+        ]
+    )
+    assert [(each.text, each.sqlstate, each.end_ns - each.start_ns) for each in found] == [
+        ("UPDATE t SET a = 1", "", 0),
+        ("SELEC 1", "42601", 0),
+        ("SELECT 1/$1", "22012", SECOND_NS // 2),
+    ]
+    assert found[2].values == ("0",)
+
+
+def test_a_session_that_is_ended_while_it_is_idle_fails_no_statement() -> None:
+    ended = "terminating connection due to idle-in-transaction timeout"
+    last = entry("statement: UPDATE t SET a = 1", 1.0)
+    (found,) = read([last, entry(ended, 61.0, "FATAL", sqlstate="25P03")])
+    assert (found.sqlstate, found.end_ns - found.start_ns) == ("", 0)
+    ended = "terminating connection due to administrator command"
+    (found,) = read([last, entry(ended, 3.0, "FATAL", sqlstate="57P01", statement="UPDATE t SET a = 1")])
+    assert (found.sqlstate, found.end_ns - found.start_ns) == ("57P01", 2 * SECOND_NS)
+
+
 def test_a_plan_of_auto_explain_counts_once() -> None:
     plan = "duration: 250.000 ms  plan:\nQuery Text: SELECT 1\nResult  (cost=0.00..0.01 rows=1)"
     alone = read([entry(plan, 1.0)])

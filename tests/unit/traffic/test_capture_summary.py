@@ -14,7 +14,7 @@ from pgassay.traffic.events import (
     ResultRows,
 )
 from pgassay.traffic.statement_executions import UNKNOWN_STATEMENT, ExecutedStatement, statements
-from pgassay.traffic.summary import family
+from pgassay.traffic.summary import _reasons, family
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,27 @@ from pgassay.traffic.summary import family
 )
 def test_statements_that_differ_in_values_are_one_family(text: str, name: str) -> None:
     assert family(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("CREATE ROLE a PASSWORD '***' VALID UNTIL 'infinity'", True),
+        ("ALTER ROLE a PASSWORD /* it's */ E'***'", True),
+        ("CREATE USER MAPPING FOR a SERVER s OPTIONS (SET token '***')", True),
+        ("SELECT dblink_connect('host=h password=*** user=u')", True),
+        ("SELECT dblink('postgresql://u:***@h/db', 'select 1')", True),
+        ("DO $$ BEGIN EXECUTE 'ALTER ROLE a PASSWORD ''***'''; END $$", True),
+        ("DO $$ BEGIN EXECUTE format('ALTER ROLE %I PASSWORD %L', '***', '***'); END $$", True),
+        ("DO $$ BEGIN EXECUTE 'ALTER ROLE a PASSWORD ' || quote_literal('***'); END $$", True),
+        ("SELECT '***'", False),
+        ("INSERT INTO cards (password, masked) VALUES ('x', '***')", False),
+        ("SELECT id FROM users WHERE password = '***'", False),
+        ("INSERT INTO log VALUES ('password', 'reset'), ('a', '***')", False),
+    ],
+)
+def test_a_literal_of_stars_is_no_secret_that_was_taken_out(text: str, lacks: bool) -> None:
+    assert ("secret" in _reasons(text)) is lacks
 
 
 def session(*parts: Message | Answer | None) -> list[ExecutedStatement]:

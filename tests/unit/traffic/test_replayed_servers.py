@@ -1,9 +1,15 @@
 """What a replay asks a server of another version or with other rights."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
+import pytest
+
 from pgassay.environment.remote.connection_parameters import Resolved
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import RemoteServer
+from pgassay.traffic import replaying
 from pgassay.traffic.play_plan import right_to_be
 from pgassay.traffic.replaying import ReplayRequest, parameters_of
 from pgassay.traffic.tables import functions_query
@@ -20,13 +26,85 @@ def test_a_role_is_taken_where_set_role_may_take_it() -> None:
     assert (right_to_be(150_012), right_to_be(160_000)) == ("MEMBER", "SET")
 
 
+SERVER = RemoteServer(
+    name="db1:5432/shop", connection="dbname=shop", host="db1", port=5432, dbname="shop", user="app",
+    version="18.0", major=18, encryption="disable",
+)  # fmt: skip
+
+
 def test_without_leave_to_write_the_server_itself_refuses_writes() -> None:
-    server = RemoteServer(
-        name="db1:5432/shop", connection="dbname=shop", host="db1", port=5432, dbname="shop", user="app",
-        version="18.0", major=18, encryption="disable",
-    )  # fmt: skip
-    resolved = Resolved(server, {"dbname": "shop", "options": "-c work_mem=8MB"})
+    resolved = Resolved(SERVER, {"dbname": "shop", "options": "-c work_mem=8MB"})
     guarded = parameters_of(ReplayRequest(Path("monday"), "dbname=shop"), resolved)
     assert guarded["options"] == "-c work_mem=8MB -c default_transaction_read_only=on"
     allowed = parameters_of(ReplayRequest(Path("monday"), "dbname=shop", allow_writes="shop"), resolved)
     assert allowed["options"] == "-c work_mem=8MB"
+
+
+class Session:
+    """A session of a server that says this of default_transaction_read_only."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, _: str) -> "Session":
+        return self
+
+    def fetchone(self) -> tuple[str]:
+        return (self.said,)
+
+
+def refused(_: object) -> Session:
+    raise psycopg.OperationalError("FATAL:  unsupported startup parameter in options: default_transaction…")
+
+
+@pytest.mark.parametrize(
+    ("connect", "told"),
+    [
+        # What PgBouncer does with options that it doesn't know, and with ignore_startup_parameters = options.
+        (refused, "refuses a read-only session (FATAL:  unsupported startup parameter"),
+        (lambda _: Session("off"), "ignores that a session should be read-only"),
+    ],
+)
+def test_a_pooler_that_drops_the_guard_against_writes_is_refused(
+    connect: Callable[[object], Session], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        replaying, "resolve", lambda *_, **__: Resolved(SERVER, {"dbname": "shop", "options": None})
+    )
+    monkeypatch.setattr(replaying, "_databases", lambda _: ["shop"])
+    monkeypatch.setattr(replaying, "connect", connect, raising=False)
+    with pytest.raises(UsageError) as found:
+        replaying.replay(ReplayRequest(Path("monday"), "dbname=shop"), print, print)
+    assert told in str(found.value) and "--allow-writes shop" in str(found.value)
+
+
+def test_a_server_that_keeps_sessions_read_only_is_played_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        replaying, "resolve", lambda *_, **__: Resolved(SERVER, {"dbname": "shop", "options": None})
+    )
+    monkeypatch.setattr(replaying, "_databases", lambda _: ["shop"])
+    monkeypatch.setattr(replaying, "connect", lambda _: Session("on"), raising=False)
+    monkeypatch.setattr(replaying, "_document", lambda *_: (_ for _ in ()).throw(MeasurementError("asked")))
+    with pytest.raises(MeasurementError, match="asked"):
+        replaying.replay(ReplayRequest(Path("monday"), "dbname=shop"), print, print)
+
+
+def test_settings_of_roles_are_those_of_each_session_s_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ALTER ROLE app IN DATABASE shop SET … holds in that database alone."""
+    monkeypatch.setattr(replaying, "_connected", lambda _, database: Session(database))
+    monkeypatch.setattr(replaying, "words_of", lambda _, first: ({}, first))
+    monkeypatch.setattr(replaying, "never_analysed", lambda _: "")
+    monkeypatch.setattr(replaying, "role_options", lambda each: ({"app": f"-c search_path={each.said}"}, ""))
+    request = ReplayRequest(Path("monday"), "dbname=shop", allow_writes="shop,wiki")
+    resolved = Resolved(SERVER, {"dbname": "shop", "options": None})
+    document, _ = replaying._document(request, resolved, {"shop": "shop", "wiki": "wiki"})
+    assert document["options"] == {
+        "shop": {"app": "-c search_path=shop"},
+        "wiki": {"app": "-c search_path=wiki"},
+    }

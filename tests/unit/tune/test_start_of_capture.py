@@ -13,6 +13,7 @@ from pgassay.tune.inputs.capture import start_of_capture
 from pgassay.tune.tuned_statements import measured
 
 INT4, FLOAT8, UUID = 23, 701, 2950
+INTERVAL, BYTEA, JSON, JSONB = 1186, 17, 114, 3802
 
 
 def bind(*values: bytes | None, formats: tuple[int, ...] = ()) -> bytes:
@@ -31,12 +32,38 @@ def test_values_are_read_in_either_form() -> None:
     assert values_of(Bound(mixed, (25, FLOAT8))) == ("open", "0.5")
 
 
+def interval(microseconds: int, days: int, months: int) -> bytes:
+    return (
+        microseconds.to_bytes(8, signed=True)
+        + days.to_bytes(4, signed=True)
+        + months.to_bytes(4, signed=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "oid", "text"),
+    [
+        # A month has as many days as it has.
+        (interval(0, 0, 1), INTERVAL, "1 mons 0 days 0.000000 secs"),
+        (interval(-1, -2, 14), INTERVAL, "14 mons -2 days -0.000001 secs"),
+        (interval(2**63 - 1, 2**31 - 1, 2**31 - 1), INTERVAL, "infinity"),
+        # The text is a value, and not a part of a statement in which quotes and backslashes stand twice.
+        (b"a\\'\0", BYTEA, r"\x615c2700"),
+        (b'{"a": 1}', JSON, '{"a": 1}'),
+        (b'\1{"a": 1}', JSONB, '{"a": 1}'),
+    ],
+)
+def test_a_binary_value_is_the_one_that_was_sent(value: bytes, oid: int, text: str) -> None:
+    assert values_of(Bound(bind(value, formats=(1,)), (oid,))) == (text,)
+
+
 @pytest.mark.parametrize(
     "bound",
     [
         Bound(bind((42).to_bytes(4), formats=(1,)), ()),
         Bound(bind((42).to_bytes(4), formats=(1,)), (999_999,)),
         Bound(bind(b"\xff\xfe"), ()),
+        Bound(bind(b"\0\0", formats=(1,)), (INTERVAL,)),
         Bound(b"\0\0\0\x05\0\0", ()),
     ],
 )

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
+from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
 from pgassay.report.traffic.upgrade_page import page_of
+from pgassay.trial.measure.replayed_load import kept_families
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of
 
@@ -132,6 +134,30 @@ def test_a_family_without_a_line_is_told_where_it_fails_alone() -> None:
     assert found["rare"].share == pytest.approx(1 / 3) and found["rare"].calls == 100
 
 
+def test_a_family_that_only_the_plays_where_it_fails_have_kept_is_told() -> None:
+    old, fails = play(family("look")), play(family("look"), family("rare", "error 42883", diverged=100))
+    found = judged([old] * 2, [fails] * 2)
+    assert found["rare"].verdict == "fails" and "200 of 200 executions" in found["rare"].reason
+    # One that came out otherwise in a single play had come out as captured in the others.
+    rows = play(family("look"), family("rare", "SELECT 2", diverged=100))
+    assert "rare" not in judged([old] * 2, [rows, play(family("look"))])
+    assert judged([old] * 2, [rows] * 2)["rare"].verdict == "other rows"
+
+
+def test_a_record_keeps_every_family_that_came_out_otherwise() -> None:
+    def of(number: int, **otherwise: int) -> ReplayFamily:
+        return ReplayFamily(
+            text=f"s{number}", calls=10, seconds_captured=1.0, seconds=1.0, example=None, times_ms=None,
+            **({"diverged": 0, "other_values": 0, "diverged_s": 0.0} | otherwise),
+        )  # fmt: skip
+
+    families = [of(number) for number in range(300)] + [of(300, diverged=1), of(301, other_values=2), of(302)]
+    kept, left_out = kept_families(families, {"s7"})
+    assert [each.text for each in kept][:2] == ["s7", "s0"]
+    assert {"s300", "s301"} < {each.text for each in kept}
+    assert len(kept) == 1 + 100 + 2 and len(left_out) == 200 and left_out[-1].text == "s302"
+
+
 def test_times_give_the_other_verdicts() -> None:
     result = compared(look=("slower", 0.5), count=("inconclusive", 0.9), pay=("faster", 2.0))
     plays = [play(*map(family, NAMES))]
@@ -173,6 +199,9 @@ def test_the_whole_says_what_was_played() -> None:
     assert isinstance(found, UpgradeTraffic)
     assert (found.plays, found.untimed, found.untimed_share) == ((2, 1), 1, 0.25)
     assert (found.verdict, found.ratio, found.metric) == ("equivalent", 1.0, "throughput")
+    cut = play(*map(family, NAMES)).model_copy(update={"families_left_out": 50, "seconds_left_out": 3.0})
+    found = whole_of(WORKLOAD, Plays((cut,) * 2, (cut,)), EQUAL)
+    assert (found.untimed, found.untimed_share) == (50, 0.5)
 
 
 def test_statements_that_did_not_run_for_one_reason_have_one_line() -> None:

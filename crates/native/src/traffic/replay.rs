@@ -24,6 +24,7 @@ use crate::lines::{EXIT_FAILURE, EXIT_USAGE, fail, read_document, watch_input, w
 use crate::link::{Link, allow_many_sockets};
 
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_ONLY: &str = "-c default_transaction_read_only=on";
 /// What the connection itself says, or what a session of a replay has of its own.
 const NOT_SETTINGS: [&str; 6] = [
     "user",
@@ -56,9 +57,9 @@ struct ReplaySpec {
     names: HashMap<String, HashMap<String, Words>>,
     #[serde(default)]
     tables: u32,
-    /// By user of the capture: options of its sessions, as `-c role=app`.
+    /// By the server's database and user of the capture: options of its sessions, as `-c role=app`.
     #[serde(default)]
-    options: HashMap<String, String>,
+    options: RoleOptions,
     /// Whether statements that may write are played.
     writes: bool,
     /// When no server says anything for so long the sessions end; a minute without.
@@ -66,6 +67,7 @@ struct ReplaySpec {
     silent_s: Option<f64>,
 }
 
+type RoleOptions = HashMap<String, HashMap<String, String>>;
 /// Tables that it reads, writes and refers to; whether new rows take values of a sequence.
 type Words = (Vec<u32>, Vec<u32>, Vec<u32>, bool);
 
@@ -115,6 +117,7 @@ fn play(spec: ReplaySpec, plan: Plan) -> Result<(), Failure> {
     let opener = LinkOpener {
         parameters: spec.connect,
         options: spec.options,
+        writes: spec.writes,
     };
     let mut player = Player::new(Arc::clone(&plan), spec.speed, opener).map_err(system)?;
     if let Some(silent_s) = spec.silent_s {
@@ -164,7 +167,8 @@ pub(super) fn nanoseconds(s: f64) -> u64 {
 
 struct LinkOpener {
     parameters: Parameters,
-    options: HashMap<String, String>,
+    options: RoleOptions,
+    writes: bool,
 }
 
 impl LinkOpener {
@@ -172,7 +176,8 @@ impl LinkOpener {
         let mut parameters = self.parameters.clone();
         parameters.dbname.clone_from(&session.database);
         let mut options = vec![parameters.options.clone()];
-        options.extend(self.options.get(&session.user).cloned());
+        let of_roles = self.options.get(&session.database);
+        options.extend(of_roles.and_then(|roles| roles.get(&session.user)).cloned());
         for (name, value) in &session.parameters {
             match name.as_str() {
                 "options" => options.push(value.clone()),
@@ -181,6 +186,10 @@ impl LinkOpener {
                 name if NOT_SETTINGS.contains(&name) || name.starts_with("_pq_.") => {}
                 name => options.push(format!("-c {name}={}", escaped(value))),
             }
+        }
+        if !self.writes {
+            // Behind what the captured role or client had set itself: the last one holds.
+            options.push(READ_ONLY.to_owned());
         }
         options.retain(|part| !part.is_empty());
         parameters.options = options.join(" ");
@@ -327,4 +336,43 @@ pub(super) fn seconds(ns: u64) -> f64 {
 
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_stay_read_only_whatever_the_captured_role_or_client_had_set() {
+        let writable = "-c default_transaction_read_only=off";
+        let session = Session {
+            begin_ns: 0,
+            end_ns: None,
+            parameters: vec![("options".to_owned(), writable.to_owned())],
+            user: "app".to_owned(),
+            database: "shop".to_owned(),
+            steps: Vec::new(),
+            expected: Vec::new(),
+            cancels: Vec::new(),
+            after_ended: 0,
+            ended_place: None,
+        };
+        let options = |writes: bool| {
+            let connect = json!({ "host": "/run", "port": 5432, "user": "u", "dbname": "d" });
+            let opener = LinkOpener {
+                parameters: serde_json::from_value(connect).unwrap(),
+                options: ["shop", "other"]
+                    .map(|database| {
+                        let options = if database == "shop" { writable } else { "-c role=other" };
+                        let of_role = HashMap::from([("app".to_owned(), options.to_owned())]);
+                        (database.to_owned(), of_role)
+                    })
+                    .into(),
+                writes,
+            };
+            opener.of(&session).options
+        };
+        assert_eq!(options(false), format!("{writable} {writable} {READ_ONLY}"));
+        assert_eq!(options(true), format!("{writable} {writable}"));
+    }
 }

@@ -197,6 +197,8 @@ pub struct Plan {
     pub waits: Vec<Wait>,
     /// What steps do.
     pub marks: Vec<Mark>,
+    /// What steps of sessions would have done that are left out: nobody has to wait for it.
+    pub undone: Vec<Mark>,
     /// Values that may have become others.
     pub places: Vec<Place>,
     /// Values that the server made then: their source and number.

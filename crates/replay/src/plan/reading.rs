@@ -82,6 +82,11 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
                     reading.finish(&mut shared);
                     if end.reason == EndReason::Refused {
                         shared.plan.left_out += 1;
+                        // What its client sent ahead has places in the queues, which nobody would take.
+                        for step in &reading.session.steps {
+                            let marks = shared.plan.marks[step.marks.range()].to_vec();
+                            shared.plan.undone.extend(marks);
+                        }
                     } else {
                         if end.reason != EndReason::CaptureEnded {
                             reading.session.end_ns = Some(event.at_ns);

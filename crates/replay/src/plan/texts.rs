@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pgassay_capture::lexer::names_behind;
+use pgassay_capture::secrets::lacks_secret;
 
 use super::parts::{Family, Wanted};
 use super::sequences::{Calls, Names};
@@ -13,7 +14,6 @@ use crate::lexer::look;
 /// More texts are looked through again when they come again.
 const TEXTS_KEPT_MAX: usize = 200_000;
 const SAMPLE_BYTES_MAX: usize = 64 << 10;
-const SECRET: &[u8] = b"'***'";
 
 /// A session's statements that PREPARE made, by name.
 pub type InSql = HashMap<Vec<u8>, Arc<Text>>;
@@ -213,7 +213,7 @@ impl<'a> Texts<'a> {
             values: look.values,
             prepares: names("prepare"),
             executes: names("execute"),
-            has_secret: text.windows(SECRET.len()).any(|window| window == SECRET),
+            has_secret: lacks_secret(text),
         }
     }
 }

@@ -51,6 +51,10 @@ pub struct Answers {
     pub answers: u32,
     /// Whether a transaction is open.
     pub is_open: bool,
+    /// Whether the server waits for data of COPY.
+    pub is_in_copy: bool,
+    /// How often it did so since the last ReadyForQuery.
+    pub copies: u32,
     /// What the server said last when it refused something.
     pub error: String,
 }
@@ -66,6 +70,8 @@ impl Answers {
             readies: 0,
             answers: 0,
             is_open: false,
+            is_in_copy: false,
+            copies: 0,
             error: String::new(),
         }
     }
@@ -137,11 +143,14 @@ impl Answers {
             }
             b'I' => Kind::Other(b'I'),
             b'1' | b'2' | b'3' | b'n' | b'G' | b'H' | b'W' | b'T' | b't' => {
+                self.is_in_copy = tag == b'G';
+                self.copies += u32::from(self.is_in_copy);
                 self.answers = self.answers.saturating_add(1);
                 return;
             }
             _ => return,
         };
+        self.is_in_copy = false;
         self.answers = match came {
             Kind::Error(_) => u32::MAX,
             _ => self.answers.saturating_add(1),
@@ -173,6 +182,7 @@ impl Answers {
 
     fn ready(&mut self, session: &Session, tally: &mut Tally, now_ns: u64) {
         self.readies += 1;
+        (self.is_in_copy, self.copies) = (false, 0);
         self.answers = 0;
         self.free_ns = now_ns;
         self.returned = 0;
@@ -254,5 +264,12 @@ mod tests {
         assert!(take(&mut answers, b"E\0\0\0\x0cC42P01\0\0") > (0, 3));
         assert_eq!(take(&mut answers, b"Z\0\0\0\x05I"), (1, 0));
         assert_eq!(take(&mut answers, b"1\0\0\0\x04"), (1, 1));
+        // It waits for data of COPY until it has an answer to it.
+        take(&mut answers, b"G\0\0\0\x07\0\0\0");
+        assert_eq!((answers.is_in_copy, answers.copies), (true, 1));
+        take(&mut answers, b"C\0\0\0\x0bCOPY 1\0");
+        assert_eq!((answers.is_in_copy, answers.copies), (false, 1));
+        take(&mut answers, b"Z\0\0\0\x05I");
+        assert_eq!(answers.copies, 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 
 use pgassay_load::Transport;
 
@@ -50,6 +51,8 @@ pub struct Played<T> {
     pub is_released: bool,
     /// Since when nothing but the player keeps the next step from going out.
     pub free_ns: u64,
+    /// With which step next, and how many COPYs, it was looked whether the server waits for data that don't come.
+    pub copy_checked: (usize, u32),
     output: Vec<u8>,
     written: usize,
 }
@@ -78,6 +81,7 @@ impl<T: Transport> Played<T> {
             blocked: None,
             is_released: false,
             free_ns: 0,
+            copy_checked: (0, 0),
             output: Vec::new(),
             written: 0,
         }
@@ -88,6 +92,11 @@ impl<T: Transport> Played<T> {
         self.transport = Some(transport);
         self.key = key;
         self.phase = Phase::Open;
+    }
+
+    /// The numbers of the steps that were sent and aren't over.
+    pub fn under_way(&self) -> Range<usize> {
+        self.sent.front().map_or(self.next, |sent| sent.step)..self.next
     }
 
     /// Where messages to send are appended.

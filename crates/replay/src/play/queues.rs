@@ -38,7 +38,11 @@ impl Queues {
                 owners[place] = u32::try_from(number).unwrap_or(u32::MAX);
             }
         }
-        Self { queues, ended }
+        let mut made = Self { queues, ended };
+        for &mark in &plan.undone {
+            made.mark(mark, &mut Vec::new());
+        }
+        made
     }
 
     /// The wait for sessions that ended before.
@@ -109,5 +113,16 @@ mod tests {
         assert!(woken.is_empty());
         queues.mark(Mark { queue: 0, place: 0 }, &mut woken);
         assert_eq!((woken, queues.blocker(wait)), (vec![5], None));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_a_session_would_have_done_that_is_left_out() {
+        let plan = Plan {
+            queues: 2,
+            undone: vec![Mark { queue: 0, place: 0 }],
+            ..Plan::default()
+        };
+        let queues = Queues::new(&plan);
+        assert_eq!(queues.blocker(Wait { queue: 0, count: 1 }), None);
     }
 }

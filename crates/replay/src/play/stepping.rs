@@ -7,6 +7,7 @@ use mio::{Interest, Token};
 use pgassay_load::clock::monotonic_ns;
 
 use super::answers::{Against, Sent};
+use super::copying::{Going, going};
 use super::opening::Opener;
 use super::played::{Blocked, Phase, Taken};
 use super::tally::record;
@@ -135,7 +136,12 @@ impl<O: Opener> Player<O> {
         match self.played[session].phase {
             Phase::Before => self.begin(session, &plan),
             Phase::Opening | Phase::Over => {}
-            Phase::Open => while self.played[session].phase == Phase::Open && self.step(session, &plan) {},
+            Phase::Open => {
+                while self.played[session].phase == Phase::Open && self.step(session, &plan) {}
+                if self.played[session].phase == Phase::Open {
+                    self.end_copy(session, &plan);
+                }
+            }
         }
     }
 
@@ -164,6 +170,10 @@ impl<O: Opener> Player<O> {
         if played.blocked.is_some() || seen < (step.readies, step.answers) {
             return false;
         }
+        let going = going(plan, &of.steps[played.under_way()], step, &played.answers);
+        if going == Going::Later {
+            return false;
+        }
         let now_ns = monotonic_ns();
         let intended_ns = match self.speed {
             Some(_) => self.instant(step.at_ns),
@@ -181,8 +191,9 @@ impl<O: Opener> Player<O> {
             played.blocked = Some(Blocked { since_ns: now_ns, by });
             return false;
         }
-        let replaced = self.made.write(plan, step, played.output());
-        self.tally.replaced += replaced;
+        if going == Going::Out {
+            self.tally.replaced += self.made.write(plan, step, played.output());
+        }
         let sent = Sent {
             step: played.next,
             over_readies: step.over_readies,

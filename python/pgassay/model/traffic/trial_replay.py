@@ -31,6 +31,8 @@ class Replayed(Frozen):
     come out the same. `reordered` steps did not wait any longer for what should have been before them;
     `waited_s`: what all waited for others. `failures`: why sessions were lost, and how many. `behind_ms`: how
     late statements were sent for whatever reason, by name as latencies; {} without a pace.
+    `families_left_out`: so many that are not in `families` and came out as in the capture, with their seconds
+    of then.
     """
 
     statements: int
@@ -46,3 +48,10 @@ class Replayed(Frozen):
     failures: dict[str, int] = Field(default_factory=dict)
     behind_ms: dict[str, float] = Field(default_factory=dict)
     families: tuple[ReplayedFamily, ...] = ()
+    families_left_out: int = 0
+    seconds_left_out: float = 0.0
+
+    @property
+    def seconds_captured(self) -> float:
+        """What all statements took in the capture."""
+        return sum(each.seconds_captured for each in self.families) + self.seconds_left_out

@@ -18,6 +18,7 @@ from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader
 
 _PLACEHOLDER = re.compile(r"\$\d")
 _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_FROM_STDIN = re.compile(r"\bfrom\s+stdin\b", re.IGNORECASE)
 # What makes a session forget its prepared statements, and one of them.
 _FORGETS_ALL = re.compile(r"\b(?:discard|deallocate(?:\s+prepare)?)\s+all\b", re.IGNORECASE)
 _FORGETS_ONE = re.compile(
@@ -115,7 +116,7 @@ class _Gathered:
         known = self.prepared[number]
         if not part.sqlstate:
             _forget(known, part.text)
-        copies = _COPY_IN.match(part.text) is not None
+        copies = _copies(part.text)
         if part.name is None:
             return {"copy" if copies else "query": part.text}
         is_known = bool(part.name) and known.get(part.name) == part.text
@@ -135,12 +136,19 @@ def _forget(known: dict[str, str], text: str) -> None:
         known.pop(found[1].replace('""', '"') if found[1] else found[2].lower(), None)
 
 
+def _copies(text: str) -> bool:
+    """Whether one of its statements takes data of COPY: a comment or BEGIN may stand before it."""
+    if not _FROM_STDIN.search(text):
+        return False
+    return any(map(_COPY_IN.match, strip_comments(text).split(";")))
+
+
 def _missing(part: Logged) -> list[str]:
     found = ["rows"]
     has_places = part.name is not None and bool(_PLACEHOLDER.search(part.text))
     found += ["types"] if part.values else ["values"] if has_places else []
     found += ["cut"] if part.has_cut_value else []
-    found += ["copy"] if _COPY_IN.match(part.text) else []
+    found += ["copy"] if _copies(part.text) else []
     return found if part.has_duration else [*found, "duration"]
 
 

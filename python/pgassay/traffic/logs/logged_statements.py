@@ -206,6 +206,12 @@ class Reader:
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
+        if session.waiting is not None and (entry.statement or entry.level == "FATAL"):
+            # The one that waits had ended where the error names another, which could not be parsed or bound.
+            # Where it names none the session was idle, and was ended for that or by somebody.
+            _, _, begun = session.waiting.message.partition(": ")
+            if begun.strip() != entry.statement.strip():
+                yield from self._left(session)
         waiting, session.waiting, session.plan = session.waiting, None, None
         text = entry.statement or (waiting.message.partition(": ")[2] if waiting else "")
         if not text:

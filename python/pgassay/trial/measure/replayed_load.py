@@ -1,7 +1,7 @@
 """Plays a capture as a load and takes its observation."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from pgassay.errors import InvalidTrialError, MeasurementError
@@ -19,7 +19,7 @@ from pgassay.trial.measure.histogram_log import histogram_log, line_of
 from pgassay.trial.target import ServerSession
 from pgassay.trial.trial_state import Observation
 
-# Of those that have no name in the workload only the first are kept.
+# Of those that have no name in the workload the first are kept, and those that came out otherwise.
 _OTHERS_MAX = 100
 
 
@@ -97,7 +97,7 @@ def _document(server: ServerSession, options: ReplayOptions) -> tuple[dict[str, 
         "databases": {options.database: parameters["dbname"]},
         "names": {options.database: {word: touch.document() for word, touch in words.items()}},
         "tables": tables,
-        "options": roles,
+        "options": {parameters["dbname"]: roles},
         # The data are a copy that is restored where the workload says that it writes.
         "writes": True,
     }, [missing] if missing else []
@@ -115,8 +115,7 @@ def _observed(
     stddev: float,
 ) -> LoadObservation:
     player, measured = ended["player"], ended["measured"]
-    others = [each for each in families if each.text not in names]
-    kept = [each for each in families if each.text in names] + others[:_OTHERS_MAX]
+    kept, left_out = kept_families(families, names)
     return LoadObservation(
         transactions=ended["replayed"],
         elapsed_s=ended["seconds"],
@@ -141,8 +140,26 @@ def _observed(
             failures=ended["failures"],
             behind_ms=ended["behind_ms"] or {},
             families=tuple(_family(names.get(each.text, ""), each) for each in kept),
+            families_left_out=len(left_out),
+            seconds_left_out=sum(each.seconds_captured for each in left_out),
         ),
     )
+
+
+def kept_families(
+    families: Sequence[ReplayFamily], names: Collection[str]
+) -> tuple[list[ReplayFamily], list[ReplayFamily]]:
+    """Those that a trial's record keeps, in their order, and the rest, which came out as in the capture.
+
+    names: the texts of those that have a name in the workload, and come first.
+    """
+    named = [each for each in families if each.text in names]
+    others = [each for each in families if each.text not in names]
+    rest = others[_OTHERS_MAX:]
+    otherwise = [each for each in rest if each.diverged or each.other_values]
+    return [*named, *others[:_OTHERS_MAX], *otherwise], [
+        each for each in rest if not (each.diverged or each.other_values)
+    ]
 
 
 def _family(name: str, each: ReplayFamily) -> ReplayedFamily:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -22,6 +22,12 @@ EPILOG = """examples:
   pgassay capture show monday
   pgassay capture redact monday --out handout
 """
+_OF_A_CAPTURE = (
+    *("listen", "out", "max_time", "no_copy_data", "only", "tls_certificate", "tls_key", "log_prefix"),
+    "redact",
+)
+# What is printed of a capture that was made is its totals; 'show' has a page.
+_FORMS_OF_SHOW = ("markdown", "text", "html")
 # Without a terminal a line of progress comes so often.
 _LINE_EVERY_S = 10.0
 
@@ -88,7 +94,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--log-prefix", metavar="TEXT", help="log_line_prefix of a stderr log, if it is not a usual one"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    options.add_formats(
+        parser, markdown="of 'show' alone, for an issue", html="of 'show': write an HTML page here as well"
+    )
     parser.set_defaults(run=run)
 
 
@@ -110,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"capture {words[0]} takes one folder: write pgassay capture {words[0]} DIR"
                 f"{' --out FOLDER' if words[0] == 'redact' else ''}"
             )
-        _refuse_others(arguments, words[0], ("out",) if words[0] == "redact" else ())
+        _refuse_others(arguments, words[0], ("out",) if words[0] == "redact" else _FORMS_OF_SHOW)
         return _show(arguments) if words[0] == "show" else _redact(arguments)
     if len(words) > 1:
         raise UsageError(
@@ -123,39 +131,24 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.log_prefix is not None:
         raise UsageError("--log-prefix is for --log FILE: leave it out, or name the log instead of a server")
+    _refuse_others(arguments, "a server to capture", _OF_A_CAPTURE)
     return _capture(arguments)
 
 
 def _refuse_others(arguments: argparse.Namespace, what: str, taken: tuple[str, ...]) -> None:
     """Raise UsageError for an option that would do nothing: who gave it may rely on it."""
-    for name in (
-        "listen",
-        "out",
-        "max_time",
-        "no_copy_data",
-        "only",
-        "tls_certificate",
-        "tls_key",
-        "log_prefix",
-        "redact",
-    ):
+    for name in (*_OF_A_CAPTURE, *_FORMS_OF_SHOW):
         if name not in taken and getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} does nothing with {what}: leave it out")
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    import shutil
     from pathlib import Path
 
-    from pgassay.report.traffic.capture_page import render, render_json
+    from pgassay.report.traffic.capture_page import page_of
     from pgassay.traffic.summary import summarise
 
-    summary = summarise(Path(arguments.target[1]))
-    if arguments.json:
-        sys.stdout.write(render_json(summary))
-    else:
-        width = shutil.get_terminal_size().columns
-        sys.stdout.write(render(summary, width=width, unicode=is_unicode()))
+    publish(page_of(summarise(Path(arguments.target[1]))), arguments)
     return 0
 
 
