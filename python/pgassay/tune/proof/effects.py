@@ -24,7 +24,8 @@ class Effect:
     statement was stopped, so that the true gain is larger: the interval has no upper end then. `in_place_of`:
     the id of the other member of two that do the same, without which this one is compared with the workload
     as it is. `late`: the statements that were stopped with the chosen set. `sped`: the statements that it was
-    found to make faster, by the margin of a statement at least.
+    found to make faster, by the margin of a statement at least. `others`: the ids of the members whose writes
+    were measured together with its own; `joint`: what it and they do to what they touch, and to those writes.
     """
 
     gain: float | None
@@ -37,6 +38,8 @@ class Effect:
     in_place_of: str = ""
     late: tuple[str, ...] = ()
     sped: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    joint: "Effect | None" = None
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,17 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
     The intervals of all statements hold at once, as those of one family, and so does what follows from their
     ends: the gain grows with each statement's own.
     """
-    names = shared.of(member)
-    mine = tuple(each for each in effect.statements if each.name in names)
+    names, sharing = shared.of(member), shared.sharing(member)
+    mine = tuple(
+        _part_of(each, 1 + len(sharing[each.name])) if each.name in sharing else each
+        for each in effect.statements
+        if each.name in names
+    )
     touched = [each for each in mine if each.name in shared.touched[member]]
-    sped = tuple(name for name in effect.sped if name in names)
-    slowed = tuple(name for name in effect.slowed if name in names)
+    # Of a write that several maintain it is not known which of them it is slower by.
+    sped = tuple(name for name in effect.sped if name in names and name not in sharing)
+    slowed = tuple(name for name in effect.slowed if name in names and name not in sharing)
+    others = tuple(dict.fromkeys(other for each in sharing.values() for other in each))
     parts = [(weights.get(each.name, 1.0) * (each.after_s or 0.0), each) for each in touched]
     after = math.fsum(part for part, _ in parts)
 
@@ -107,6 +116,36 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
         slowed=slowed,
         at_least=any(each.at_least for each in touched),
         late=tuple(name for name in effect.late if name in names),
+        others=others,
+        joint=_joint(effect, shared, (member, *others), sharing) if others else None,
+    )
+
+
+def _part_of(write: FixStatement, count: int) -> FixStatement:
+    """What one of so many fixes does to a write that maintains all of them, if all have the same part.
+
+    Its interval is without that assumption: each costs all that they cost together at most, and nothing at
+    least.
+    """
+    ratio = 1 + (write.ratio - 1) / count
+    low, high = write.interval or (None, None)
+    interval = (None if low is None else min(low, 1.0), None if high is None else max(high, 1.0))
+    before_s = None if write.after_s is None else ratio * write.after_s
+    return write.model_copy(update={"ratio": ratio, "interval": interval, "before_s": before_s})
+
+
+def _joint(effect: Effect, shared: SharedArms, members: Sequence[str], writes: Collection[str]) -> Effect:
+    """What these do to all that they touch, and to the writes that maintain several of them."""
+    names = {*writes, *(name for each in members for name in shared.touched[each])}
+    sped, slowed = (tuple(each for each in found if each in names) for found in (effect.sped, effect.slowed))
+    return replace(
+        effect,
+        gain=None,
+        interval=None,
+        word="slower" if sped else "faster" if slowed else "inconclusive",
+        statements=tuple(each for each in effect.statements if each.name in names),
+        sped=sped,
+        slowed=slowed,
     )
 
 
