@@ -12,6 +12,7 @@ from pgassay.model.tuning.tune_answer import Fix
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
+from pgassay.tune.answer.proof_verdict import HIDDEN
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.proof import effects
 from pgassay.tune.proof.effects import Proved, read_proof
@@ -31,7 +32,8 @@ PLACED = (0.6, 1.0)
 
 def arms(without_s: float, with_s: float) -> tuple[ArmResult, ...]:
     """A statement's arms, each known to 2 %."""
-    speed, word = with_s / without_s, "slower" if without_s > with_s else "faster"
+    speed = with_s / without_s
+    word = "slower" if speed < 1 else "faster" if speed > 1 else "equivalent"
     one = samples.arm(AS_IT_IS, speed, 0.98 * speed, 1.02 * speed, word)
     chosen = samples.arm(CHOSEN, 1.0, 1.0, 1.0, "equivalent")
     return one.model_copy(update={"median": without_s}), chosen.model_copy(update={"median": with_s})
@@ -101,6 +103,41 @@ def test_a_write_of_one_member_alone_is_its_own_price(monkeypatch: pytest.Monkey
     assert proved.members["index:good"].slowed == ("place",)
     assert not proved.members["index:good"].others and proved.members["index:good"].joint is None
     assert "its price: place 1.67 × as slow" in fixes(proved)["index:good"].note
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [((0.1, 0.1), "no help"), ((0.104, 0.1), "not decided")])
+def test_what_leaves_all_its_statements_alike_does_not_help(
+    monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, float], verdict: str
+) -> None:
+    """Not that a longer time might tell: it is told."""
+    proved = proof(monkeypatch, list=(2.0, 0.1), report=seconds, place=(1.0, 1.0))
+    found = fixes(proved)
+    assert found["index:good"].verdict == "recommended"
+    assert found["index:second"].verdict == verdict
+    open_ = "the proof decided on the whole set, and not on this fix"
+    assert found["index:second"].note == ("" if verdict == "no help" else open_)
+
+
+def test_of_two_that_do_the_same_neither_is_called_of_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is ten times as fast with both, and as fast without either: one of them is needed."""
+    arm = {"index:good": "without index:good", "index:second": "without index:second"}
+    shared = SharedArms(
+        left_out={CHOSEN: (), AS_IT_IS: IDS, **{arm[each]: (each,) for each in IDS}},
+        told_by=arm,
+        touched=dict.fromkeys(IDS, ("list",)),
+        written=dict.fromkeys(IDS, ()),
+    )
+    as_it_is, chosen = arms(1.0, 0.1)
+    alike = [samples.arm(name, 1.0, 0.98, 1.02, "equivalent") for name in arm.values()]
+    result = samples.compared(
+        (as_it_is, *alike), {"list": (as_it_is, chosen, *(each.model_copy() for each in alike))}
+    )
+    monkeypatch.setattr(effects, "analyse", lambda _: result)
+    monkeypatch.setattr(effects, "_stopped", lambda _: {})
+    contract = SimpleNamespace(weights={"list": 1.0})
+    stored = cast(StoredExperiment, SimpleNamespace(experiment=SimpleNamespace(contract=contract)))
+    found = fixes(read_proof(stored, [samples.candidate("good"), samples.candidate("second")], shared))
+    assert {(each.verdict, each.note) for each in found.values()} == {("not decided", HIDDEN)}
 
 
 def test_an_arm_of_its_own_tells_a_members_own_price() -> None:

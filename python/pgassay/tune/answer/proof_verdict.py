@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.tune_answer import Ends, Evidence, FixStatement, FixVerdict
-from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
+from pgassay.tune.proof.effects import HIDDEN_WORD, Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
 from pgassay.words import amount, amount_within, join, percent
 
 NOT_TOLD = "it looked slower once, which may be noise"
+NO_VERDICT = "the proof reached no verdict in its time"
 UNLIKE = "most of its gain is on statements that behave differently on the source: that proves nothing"
 NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and no time was left to measure the rest of the set"
@@ -86,7 +87,8 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
         said = failed if has_failed else open_
         return "not decided", "search", None, f"it was chosen, and {said}"
     is_last = name in judged.remaining or not judged.remaining
-    if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
+    is_hidden = proved is not None and effect.word != "faster" and hides_gains(proved, judged.margin)
+    if effect.word == HIDDEN_WORD or (is_last and is_hidden):
         return "not decided", "proof", effect, HIDDEN
     refused = _too_dear_together(judged, effect)
     if refused:
@@ -116,11 +118,14 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
     if effect.word == "faster":
         return "worse", "proof", effect, _slowed(effect)
     if effect.word == "equivalent":
-        return "no help", "proof", effect, ""
+        return "no help", "proof", effect, joint_slower(judged, effect)
     if effect.late:
         late = f"{', '.join(effect.late)} was stopped in trials with all chosen fixes"
         return "not decided", "proof", effect, f"{late}: the gain is not known"
-    parts = ("the proof reached no verdict in its time", joint_slower(judged, effect))
+    # The whole set may be decided, while one fix is not.
+    is_over = proved is not None and proved.result.stopped == "decided"
+    open_ = "the proof decided on the whole set, and not on this fix" if is_over else NO_VERDICT
+    parts = (open_, joint_slower(judged, effect))
     return "not decided", "proof", effect, "; ".join(filter(None, parts))
 
 
