@@ -125,8 +125,8 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
     # The whole set may be decided, while one fix is not.
     is_over = proved is not None and proved.result.stopped == "decided"
     open_ = "the proof decided on the whole set, and not on this fix" if is_over else NO_VERDICT
-    parts = (open_, joint_slower(judged, effect))
-    return "not decided", "proof", effect, "; ".join(filter(None, parts))
+    said = "; ".join(filter(None, (open_, joint_slower(judged, effect))))
+    return "not decided", "proof", effect, said
 
 
 def _too_dear_together(judged: FoundAndProved, effect: Effect) -> str:
