@@ -120,7 +120,39 @@ def test_undo_puts_back_what_alter_system_had_set_before(server: NativeTestServe
         run(server, undo_script(fixes, None))
         assert set_by_alter_system(server) == before, "also the second time"
     with server.query_connection() as session:
-        assert session.execute("SELECT to_regclass('public.pgassay_settings_before')").fetchone() == (None,)
+        assert session.execute("SELECT to_regclass('public.pgassay_settings_kept')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize("is_first_undone_first", [False, True])
+def test_two_tunings_of_one_setting_are_taken_back_in_any_order(
+    server: NativeTestServer, is_first_undone_first: bool
+) -> None:
+    with server.query_connection() as session:
+        session.execute("ALTER SYSTEM RESET ALL")
+        session.execute("ALTER SYSTEM SET work_mem = '12MB'")
+    first, second = ([fix(id="m", settings={"work_mem": each})] for each in ("64MB", "128MB"))
+    for fixes in (first, second):
+        for _ in range(2):
+            run(server, apply_script(fixes, None))
+    assert set_by_alter_system(server) == {"work_mem": "128MB"}
+    between = "128MB" if is_first_undone_first else "64MB"
+    one, other = (first, second) if is_first_undone_first else (second, first)
+    run(server, undo_script(one, None))
+    assert set_by_alter_system(server) == {"work_mem": between}
+    run(server, undo_script(other, None))
+    assert set_by_alter_system(server) == {"work_mem": "12MB"}
+    with server.query_connection() as session:
+        assert session.execute("SELECT to_regclass('public.pgassay_settings_kept')").fetchone() == (None,)
+
+
+def test_what_somebody_has_set_since_is_not_taken_back(server: NativeTestServer) -> None:
+    run(server, apply_script([COSTS], None))
+    with server.query_connection() as session:
+        session.execute("ALTER SYSTEM SET random_page_cost = '3'")
+    run(server, undo_script([COSTS], None))
+    assert set_by_alter_system(server)["random_page_cost"] == "3"
+    with server.query_connection() as session:
+        session.execute("ALTER SYSTEM RESET random_page_cost")
 
 
 def test_undo_of_two_fixes_restores_each(server: NativeTestServer) -> None:

@@ -152,4 +152,4 @@ def test_of_a_machine_that_is_not_known_settings_are_told_and_not_made(
         text = script(chosen, None, "4 processors, 8 GB")
         run_script(client, text, lab.parameters())
         assert _set(client, lab) == {} and "\nALTER SYSTEM" not in text
-    assert "to_regclass" not in text and "pgassay_settings_before" not in text
+    assert "to_regclass" not in text and "pgassay_settings_kept" not in text

@@ -15,6 +15,7 @@ from pgassay.errors import UsageError
 from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment
+from pgassay.report.tune import tune_page
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.proof.effects import Proved
@@ -83,6 +84,23 @@ def test_a_script_says_above_a_fix_which_statement_gets_slower_by_it(monkeypatch
     answer = composed(monkeypatch, search_of("good"), proved, stopped="decided")
     assert "-- 1. index good\n-- It makes place 20 % slower (between 9.1 % and 29 %).\n" in answer.apply_sql
     assert "slower" not in answer.undo_sql
+
+
+def test_what_gets_slower_by_a_fix_that_is_not_recommended_is_not_called_that_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second one makes a write slower, and is left out of apply.sql: the first was measured without."""
+    proved = samples.proved("good", "second", words={"second": "faster"})
+    answer = composed(monkeypatch, search_of("good", "second"), proved, stopped="decided")
+    assert [fix.verdict for fix in answer.fixes if fix.id in ("index:good", "index:second")] == [
+        "recommended", "worse",
+    ]  # fmt: skip
+    assert "They make" not in answer.verdict and "place" not in answer.apply_sql
+    assert "All chosen fixes together, also those not recommended, make place 20 % slower" in answer.verdict
+    assert "with all chosen fixes, also those not recommended:" in tune_page.page_of(answer).markdown()
+    whole = composed(monkeypatch, search_of("good"), samples.proved("good"), stopped="decided")
+    assert "They make place 20 % slower" in whole.verdict
+    assert "weighted by calls:" in tune_page.page_of(whole).markdown()
 
 
 @pytest.mark.parametrize(("stopped", "is_gone_on"), [("max-time", True), ("decided", False)])

@@ -16,9 +16,10 @@ _LITERAL = re.compile(r"(?:[A-Za-z]|[uU]&)?'(.*?)'?|(\$\w*\$)(.*?)(?:\2)?", re.D
 _CONDITION = " where "
 # Lines of scripts whose literals are pgassay's own: limits, and what settings were.
 _OF_NO_DATA = (
-    *("SET lock_timeout", "SELECT pg_catalog.", "\\set ", "SELECT 'DROP INDEX", "SELECT CASE WHEN b.setting"),
-    "SELECT 'DROP TABLE public.pgassay_settings_before",
-    *("INSERT INTO public.pgassay_settings_before", "DELETE FROM public.pgassay_settings_before"),
+    *("SET lock_timeout", "SELECT pg_catalog.", "\\set ", "SELECT 'DROP INDEX"),
+    *("SELECT CASE WHEN mine.setting", "DO $pgassay$ DECLARE mine record;"),
+    "SELECT 'DROP TABLE public.pgassay_settings_kept",
+    *("INSERT INTO public.pgassay_settings_kept", "DELETE FROM public.pgassay_settings_kept"),
 )
 
 

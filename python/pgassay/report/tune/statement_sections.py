@@ -108,6 +108,15 @@ def _verdict(each: StatementAnswer) -> Cell:
     return Cell(word, _STATEMENT_TONES[each.verdict])
 
 
+def _with_what(result: TuneResult) -> str:
+    """With which fixes the table's times are, where not all of them are recommended."""
+    proof = result.confirmation or result.proof
+    recommended = {fix.id for fix in result.fixes if fix.verdict == "recommended"}
+    if proof is None or recommended.issuperset(proof.members):
+        return ""
+    return ", with all chosen fixes, also those not recommended"
+
+
 def by_statement(result: TuneResult) -> Iterator[Block]:
     """Each statement, before and after, and by which fix: what the question was."""
     if not result.statements:
@@ -125,7 +134,10 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
         starts = plural(proof.blocks, "start")
         yield Paragraph(f"Proven from {starts} of the server; each verdict {proof.assumption}.", QUIET)
     if result.workload_gain is not None:
-        yield Paragraph(f"The whole workload, weighted by calls: {amount(result.workload_gain)}", QUIET)
+        yield Paragraph(
+            f"The whole workload, weighted by calls{_with_what(result)}: {amount(result.workload_gain)}",
+            QUIET,
+        )
     unproven = [
         fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence != "none" and fix.sql
     ]

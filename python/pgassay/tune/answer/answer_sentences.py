@@ -59,7 +59,9 @@ def summary(
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     lines += _by_statement(statements)
-    lines += _together(proof, clients) if proof is not None and proof.gain is not None else []
+    if proof is not None and proof.gain is not None:
+        ids = {fix.id for fix in recommended}
+        lines += _together(proof, clients, is_recommended=ids.issuperset(proof.members))
     lines += filter(None, (_left_out_for_space(fixes), unsolved))
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
@@ -93,18 +95,23 @@ def _statement(answer: StatementAnswer) -> str:
     return f"{answer.name} {gain} × as fast ({figure(low or 1.0)} to {figure(high)})"
 
 
-def _together(proof: TuneProof, clients: int) -> list[str]:
-    """What is slower with all that was chosen, or looked so."""
+def _together(proof: TuneProof, clients: int, *, is_recommended: bool) -> list[str]:
+    """What is slower with all that was chosen, or looked so.
+
+    `is_recommended`: all of that is; else what is told was not measured of what is recommended alone.
+    """
+    they = "They" if is_recommended else "All chosen fixes together, also those not recommended,"
+    them = "them" if is_recommended else "all chosen fixes, also those not recommended"
     lines = [f"This was measured with {clients} clients at once."] if clients > 1 else []
     slow = [each.name for each in proof.statements if each.at_least]
     if proof.at_least and slow:
-        lines.append(f"{', '.join(slow)} never finished without them.")
+        lines.append(f"{', '.join(slow)} never finished without {them}.")
     if proof.slower:
         slower = [slower_words(each) for each in proof.statements if each.name in proof.slower]
-        lines.append(f"They make {join(slower)}.")
+        lines.append(f"{they} make {join(slower)}.")
     doubtful = looked_slower(proof.statements, proof.slower)
     if doubtful:
-        lines.append(f"Looked slower with them, which is not proven: {', '.join(doubtful)}.")
+        lines.append(f"Looked slower with {them}, which is not proven: {', '.join(doubtful)}.")
     return lines
 
 

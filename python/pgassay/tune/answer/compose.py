@@ -20,7 +20,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.by_statement import answers, with_what_was_seen, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
-from pgassay.tune.answer.proof_verdict import FoundAndProved, slower_words
+from pgassay.tune.answer.proof_verdict import FoundAndProved, joint_slower, slower_words
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
@@ -93,7 +93,7 @@ def compose(
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     measured_on = told.symptom.measured_on
     numbers = {fix.id: f"{fix.rank}. {fix.title}" for fix in fixes}
-    heads = {fix.id: f"{numbers[fix.id]}{_price(fix)}" for fix in fixes}
+    heads = {fix.id: f"{numbers[fix.id]}{_price(fix, judged)}" for fix in fixes}
     return TuneResult(
         schema=1,
         folder=str(told.folder),
@@ -117,10 +117,13 @@ def compose(
     )
 
 
-def _price(fix: Fix) -> str:
-    """A line on the statements that a fix is proven to make slower, for whoever is about to apply it."""
+def _price(fix: Fix, judged: FoundAndProved) -> str:
+    """Lines on the statements that a fix is proven to make slower, for whoever is about to apply it."""
     slower = [each for each in fix.statements if each.interval and each.interval[1] and each.interval[1] < 1]
-    return f"\nIt makes {join([slower_words(each) for each in slower])}." if slower else ""
+    effect = judged.effect_of(fix.id)
+    together = joint_slower(judged, effect) if effect is not None else ""
+    own = f"\nIt makes {join([slower_words(each) for each in slower])}." if slower else ""
+    return own + (f"\n{together[0].upper()}{together[1:]}." if together else "")
 
 
 def _with_generic_plans(

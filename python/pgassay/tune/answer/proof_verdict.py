@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.tune_answer import Ends, Evidence, FixStatement, FixVerdict
-from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
+from pgassay.tune.proof.effects import HIDDEN_WORD, Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
-from pgassay.words import amount, amount_within, percent
+from pgassay.words import amount, amount_within, join, percent
 
 NOT_TOLD = "it looked slower once, which may be noise"
+NO_VERDICT = "the proof reached no verdict in its time"
 UNLIKE = "most of its gain is on statements that behave differently on the source: that proves nothing"
 NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and no time was left to measure the rest of the set"
@@ -22,6 +23,20 @@ HIDDEN = (
 TRADED = "it makes {faster} faster, and {slower}, by more than the margin: you decide which of them matters"
 DEARER = "it makes {faster} faster, and {slower}: weighted by calls, that costs more than it saves"
 PRICE = "its price: {slower}; weighted by calls, it saves more than that costs"
+# Of writes that maintain several fixes, and were measured with all of these and without any.
+JOINT_TRADED = (
+    "it makes {faster} faster, and with {others} {slower}, by more than the margin: you decide which of them "
+    "matters"
+)
+JOINT_DEARER = (
+    "it makes {faster} faster, and with {others} {slower}: weighted by calls, that costs more than all of "
+    "them save"
+)
+PART_DEARER = (
+    "it makes {faster} faster, and with {others} {slower}: weighted by calls, an even part of that costs "
+    "more than it saves"
+)
+JOINT_PRICE = "its price with {others}: {slower}; weighted by calls, {who} more than that costs"
 
 
 @dataclass(frozen=True)
@@ -51,11 +66,19 @@ class FoundAndProved:
         """The ids of what was chosen."""
         return self.found.selection.ids
 
+    def proof_of(self, name: str) -> Proved | None:
+        """The stage of the proof that decides on a member."""
+        return self.confirmed if name in self.remaining else self.proved
+
+    def effect_of(self, name: str) -> Effect | None:
+        """What that stage says of a member."""
+        proved = self.proof_of(name)
+        return proved.members.get(name) if proved else None
+
 
 def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
     """(verdict, what it rests on, what the proof says, why) of one that was chosen."""
-    proved = judged.confirmed if name in judged.remaining else judged.proved
-    effect = proved.members.get(name) if proved else None
+    proved, effect = judged.proof_of(name), judged.effect_of(name)
     if name in judged.remaining and (effect is None or effect.gain is None):
         return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
@@ -64,8 +87,12 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
         said = failed if has_failed else open_
         return "not decided", "search", None, f"it was chosen, and {said}"
     is_last = name in judged.remaining or not judged.remaining
-    if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
+    is_hidden = proved is not None and effect.word != "faster" and hides_gains(proved, judged.margin)
+    if effect.word == HIDDEN_WORD or (is_last and is_hidden):
         return "not decided", "proof", effect, HIDDEN
+    refused = _too_dear_together(judged, effect)
+    if refused:
+        return "not decided", "proof", effect, refused
     lost, (low, high) = _lost(effect), _total_gain(judged.baseline, effect)
     is_price = bool(lost) and low is not None and low > 1 and _only_writes(judged.baseline, effect, lost)
     if effect.sped or effect.word == "slower":
@@ -79,22 +106,75 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
         if all(statement in judged.unlike for statement in effect.sped):
             return "not decided", "proof", effect, UNLIKE
         slower = PRICE.format(slower=_lose(effect, lost)) if is_price else _slowed(effect)
-        return "recommended", "proof", effect, "; ".join(filter(None, (_alone(judged, effect), slower)))
+        parts = (_alone(judged, effect), slower, _joint_price(judged, effect))
+        return "recommended", "proof", effect, "; ".join(filter(None, parts))
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
             return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
         if _helps_unlike_alone(judged, effect):
             return "not decided", "proof", effect, UNLIKE
-        parts = (_alone(judged, effect), _slowed(effect))
+        parts = (_alone(judged, effect), _slowed(effect), _joint_price(judged, effect))
         return "recommended", "proof", effect, "; ".join(filter(None, parts))
     if effect.word == "faster":
         return "worse", "proof", effect, _slowed(effect)
     if effect.word == "equivalent":
-        return "no help", "proof", effect, ""
+        return "no help", "proof", effect, joint_slower(judged, effect)
     if effect.late:
         late = f"{', '.join(effect.late)} was stopped in trials with all chosen fixes"
         return "not decided", "proof", effect, f"{late}: the gain is not known"
-    return "not decided", "proof", effect, "the proof reached no verdict in its time"
+    # The whole set may be decided, while one fix is not.
+    is_over = proved is not None and proved.result.stopped == "decided"
+    open_ = "the proof decided on the whole set, and not on this fix" if is_over else NO_VERDICT
+    said = "; ".join(filter(None, (open_, joint_slower(judged, effect))))
+    return "not decided", "proof", effect, said
+
+
+def _too_dear_together(judged: FoundAndProved, effect: Effect) -> str:
+    """Why a fix is left open for what it costs together with others; '' where it is not.
+
+    What saves more than all of them cost is worth it whatever its own part is. Else all must save more than
+    they cost, and an even part of that must not be more than the fix saves.
+    """
+    joint, baseline = effect.joint, judged.baseline
+    if joint is None or not joint.slowed or not effect.sped or (_total_gain(baseline, effect)[0] or 0) > 1:
+        return ""
+    lost, (low, high) = _lost(joint), _total_gain(baseline, joint)
+    saves = low is not None and low > 1 and _only_writes(baseline, joint, lost)
+    part = _total_ratio(baseline, effect)
+    if lost and not saves:
+        words = JOINT_TRADED
+    elif high is not None and high < 1:
+        words = JOINT_DEARER
+    elif part is not None and part < 1:
+        words = PART_DEARER
+    else:
+        return ""
+    slower = _lose(joint, lost or joint.slowed)
+    return words.format(faster=", ".join(effect.sped), others=_others(judged, effect), slower=slower)
+
+
+def _joint_price(judged: FoundAndProved, effect: Effect) -> str:
+    """What a recommended fix costs together with others; '' where no write was found to get slower."""
+    if effect.joint is None or not effect.joint.slowed:
+        return ""
+    own = (_total_gain(judged.baseline, effect)[0] or 0) > 1
+    whole = (_total_gain(judged.baseline, effect.joint)[0] or 0) > 1
+    if not own and not whole:
+        return joint_slower(judged, effect)
+    slower = _lose(effect.joint, effect.joint.slowed)
+    who = "it saves" if own else "together they save"
+    return JOINT_PRICE.format(others=_others(judged, effect), slower=slower, who=who)
+
+
+def joint_slower(judged: FoundAndProved, effect: Effect) -> str:
+    """The writes that a fix makes slower together with others, '' for none."""
+    if effect.joint is None or not effect.joint.slowed:
+        return ""
+    return f"with {_others(judged, effect)} it makes {_lose(effect.joint, effect.joint.slowed)}"
+
+
+def _others(judged: FoundAndProved, effect: Effect) -> str:
+    return join([f"'{judged.found.by_id[each].title}'" for each in effect.others])
 
 
 def _lost(effect: Effect) -> list[str]:
@@ -123,17 +203,24 @@ def _total_gain(baseline: Baseline, effect: Effect) -> Ends:
     The intervals hold at once, and so does what follows from their ends: the time that all took without the
     fix is at least that of their lower ends, and at most that of their upper ones.
     """
-    taken_s = [(baseline.calls[each.name] * (each.after_s or 0.0), each) for each in effect.statements]
-    after_s = math.fsum(mine_s for mine_s, _ in taken_s)
-    if not after_s or not all(each.after_s for _, each in taken_s):
-        return None, None
+    low, high = (
+        [each.interval[end] if each.interval else None for each in effect.statements] for end in (0, 1)
+    )
+    return _total_of(baseline, effect, low), _total_of(baseline, effect, high)
 
-    def gain(end: int) -> float | None:
-        ends = [(mine_s, each.interval[end] if each.interval else None) for mine_s, each in taken_s]
-        known = [mine_s * ratio for mine_s, ratio in ends if ratio]
-        return math.fsum(known) / after_s if len(known) == len(ends) else None
 
-    return gain(0), gain(1)
+def _total_ratio(baseline: Baseline, effect: Effect) -> float | None:
+    """What all statements together gain by the estimates, as often as each is called; None: not known."""
+    return _total_of(baseline, effect, [each.ratio for each in effect.statements])
+
+
+def _total_of(baseline: Baseline, effect: Effect, ratios: Sequence[float | None]) -> float | None:
+    taken_s = [baseline.calls[each.name] * (each.after_s or 0.0) for each in effect.statements]
+    after_s = math.fsum(taken_s)
+    if not after_s or not all(each.after_s for each in effect.statements):
+        return None
+    known = [mine_s * ratio for mine_s, ratio in zip(taken_s, ratios, strict=True) if ratio]
+    return math.fsum(known) / after_s if len(known) == len(taken_s) else None
 
 
 def _helps_unlike_alone(judged: FoundAndProved, effect: Effect) -> bool:
@@ -175,7 +262,8 @@ def slower_words(each: FixStatement) -> str:
 
 
 def _slowed(effect: Effect) -> str:
-    doubtful = looked_slower(effect.statements, effect.slowed)
+    together = effect.joint.slowed if effect.joint is not None else ()
+    doubtful = looked_slower(effect.statements, (*effect.slowed, *together))
     slower = _lose(effect, effect.slowed)
     parts = (
         f"it makes {slower}" if slower else "",

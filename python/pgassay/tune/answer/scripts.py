@@ -4,11 +4,11 @@ Each is for `psql -f`, statement by statement outside of a transaction: CREATE I
 SYSTEM refuse to run in one. What must not be seen half done is in a transaction of its own.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pglast import ast, enums
 
-from pgassay.sql_text import constant, qualified
+from pgassay.sql_text import qualified
 from pgassay.tune.answer.beside_partitioning import by_hand, with_partitions
 from pgassay.tune.answer.concurrently import (
     LIMITED,
@@ -29,7 +29,13 @@ from pgassay.tune.answer.locks import (
     parsed,
     together,
 )
-from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
+from pgassay.tune.answer.settings_scripts import (
+    KEPT_DROPPED,
+    settings_applied,
+    settings_told,
+    settings_undone,
+)
+from pgassay.tune.answer.side_costs import is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.names import bounded
@@ -50,15 +56,9 @@ _CHECKSUMS = (
     "-- old server's SHOW data_checksums says off, give initdb --no-data-checksums, or stop the old server",
     "-- and run pg_checksums --enable first.",
 )
-_BEFORE = "public.pgassay_settings_before"
-# Another apply.sql may have put values there, which its own undo.sql needs.
-_BEFORE_DROPPED = f"SELECT 'DROP TABLE {_BEFORE}' WHERE NOT EXISTS (SELECT FROM {_BEFORE}) \\gexec"
 # pg_get_indexdef leaves them out (src/backend/utils/adt/ruleutils.c).
 _NOT_KEPT = (
     "-- It comes back in the default tablespace and without its comment: note these first if it has any."
-)
-_ALL_SESSIONS = (
-    "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
 
 
@@ -74,7 +74,7 @@ def apply_script(
     follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
     ordered, known = _in_order(fixes), with_partitions(fixes, facts)
-    given = [pair for fix in ordered for pair in fix.settings.items()]
+    given = _given(ordered)
     parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on, given) for fix in ordered]
     return _script("apply.sql", ordered, parts, heads)
 
@@ -87,12 +87,18 @@ def undo_script(
 ) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
     backwards, known = _in_order(fixes)[::-1], with_partitions(fixes, facts)
+    given = _given(backwards)
     parts = [
-        by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on) for fix in backwards
+        by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on, given)
+        for fix in backwards
     ]
     script = _script("undo.sql", backwards, parts, heads)
     has_settings = not measured_on and any(fix.settings for fix in fixes)
-    return script + (f"\n{_BEFORE_DROPPED}\n" if has_settings else "")
+    return script + (f"\n{KEPT_DROPPED}\n" if has_settings else "")
+
+
+def _given(fixes: Sequence[Candidate]) -> list[tuple[str, str]]:
+    return [pair for fix in fixes for pair in fix.settings.items()]
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
@@ -135,8 +141,8 @@ def _applying(
         lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
     lines = [*(f"-- {each}" for each in fix.comments), *lines]
     if fix.settings:
-        told = _settings_told(fix.settings, measured_on) if measured_on else None
-        lines += told or _settings_applied(fix.settings, given)
+        told = settings_told(fix.settings, measured_on) if measured_on else None
+        lines += told or settings_applied(fix.settings, given)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -154,53 +160,9 @@ def _applying(
     return lines
 
 
-def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
-    """What to set on a server like the one that it was measured on, for somebody who knows his own."""
-    return [
-        *_comment(f"Measured on: {measured_on}. If your server is similar, set"),
-        *(f"-- ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
-    ]
-
-
-def _settings_applied(settings: dict[str, str], given: Sequence[tuple[str, str]]) -> list[str]:
-    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table.
-
-    `given`: what the whole script sets.
-    """
-    names = ", ".join(map(constant, settings))
-    own = ", ".join(f"({constant(name)}, {constant(value)})" for name, value in given)
-    return [
-        "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
-        f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
-        f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
-        # A value that waits for a restart is there with an error. What this script has set is not what was
-        # before it, when it is run again; what an earlier one had set is.
-        f"INSERT INTO {_BEFORE} SELECT DISTINCT ON (s.name) s.name, f.setting FROM pg_catalog.pg_settings s "
-        "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name "
-        "AND f.sourcefile LIKE '%postgresql.auto.conf' "
-        f"WHERE s.name IN ({names}) AND (s.name, COALESCE(f.setting, '')) NOT IN ({own}) "
-        "ORDER BY s.name, f.seqno DESC ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;",
-        *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
-        *(f"ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
-        "SELECT pg_reload_conf();",
-    ]
-
-
-def _settings_undone(settings: Collection[str]) -> list[str]:
-    """Each setting as ALTER SYSTEM had it, or reset where that had not set it; none that apply.sql left."""
-    names = ", ".join(map(constant, settings))
-    return [
-        f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
-        "SELECT CASE WHEN b.setting IS NULL THEN pg_catalog.format('ALTER SYSTEM RESET %s', s.name) "
-        "ELSE pg_catalog.format('ALTER SYSTEM SET %s = %L', s.name, b.setting) END "
-        f"FROM pg_catalog.pg_settings s JOIN {_BEFORE} b USING (name) "
-        f"WHERE s.name IN ({names}) \\gexec",
-        f"DELETE FROM {_BEFORE} WHERE name IN ({names});",
-        "SELECT pg_reload_conf();",
-    ]
-
-
-def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
+def _undoing(
+    fix: Candidate, facts: SchemaFacts | None, measured_on: str, given: Sequence[tuple[str, str]]
+) -> list[str]:
     if fix.at_once:
         lines = together(fix, fix.undo, is_undo=True)
     else:
@@ -220,7 +182,7 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> lis
         lines.append("-- This can't be undone, and need not be: it changed no row that a query returns.")
     lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
     if fix.settings and not measured_on:
-        lines += _settings_undone(fix.settings)
+        lines += settings_undone(fix.settings, given)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:

@@ -14,6 +14,8 @@ from pgassay.tune.search.selection import STATEMENT_MARGIN
 
 # From so many members that do not help, what is left of the set is no arm of its proof.
 FALLEN_MIN = 2
+# Of a member without which the set is as fast, since others do the same.
+HIDDEN_WORD = "hidden"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class Effect:
     statement was stopped, so that the true gain is larger: the interval has no upper end then. `in_place_of`:
     the id of the other member of two that do the same, without which this one is compared with the workload
     as it is. `late`: the statements that were stopped with the chosen set. `sped`: the statements that it was
-    found to make faster, by the margin of a statement at least.
+    found to make faster, by the margin of a statement at least. `alike`: those that were found
+    equivalent. `others`: the ids of the members whose writes were measured together with its own; `joint`:
+    what it and they do to what they touch, and to those writes.
     """
 
     gain: float | None
@@ -37,6 +41,9 @@ class Effect:
     in_place_of: str = ""
     late: tuple[str, ...] = ()
     sped: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    joint: "Effect | None" = None
 
 
 @dataclass(frozen=True)
@@ -61,15 +68,12 @@ def read_proof(
     if shared is not None:
         told = {arm: effect(arm) for arm in shared.told_by.values()}
         weights = stored.experiment.contract.weights
-        return Proved(
-            result,
-            together,
-            {
-                each.id: _of_statements(told[shared.told_by[each.id]], shared, each.id, weights)
-                for each in members
-                if each.id in shared.told_by
-            },
-        )
+        of_members = {
+            each.id: _of_statements(told[shared.told_by[each.id]], shared, each.id, weights)
+            for each in members
+            if each.id in shared.told_by
+        }
+        return Proved(result, together, _with_hidden(of_members, together, shared))
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     effects = {each.id: effect(without(each)) for each in members}
@@ -82,11 +86,18 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
     The intervals of all statements hold at once, as those of one family, and so does what follows from their
     ends: the gain grows with each statement's own.
     """
-    names = shared.of(member)
-    mine = tuple(each for each in effect.statements if each.name in names)
+    names, sharing = shared.of(member), shared.sharing(member)
+    mine = tuple(
+        _part_of(each, 1 + len(sharing[each.name])) if each.name in sharing else each
+        for each in effect.statements
+        if each.name in names
+    )
     touched = [each for each in mine if each.name in shared.touched[member]]
-    sped = tuple(name for name in effect.sped if name in names)
-    slowed = tuple(name for name in effect.slowed if name in names)
+    # Of a write that several maintain it is not known which of them it is slower by.
+    sped = tuple(name for name in effect.sped if name in names and name not in sharing)
+    slowed = tuple(name for name in effect.slowed if name in names and name not in sharing)
+    others = tuple(dict.fromkeys(other for each in sharing.values() for other in each))
+    is_alike = bool(touched) and {each.name for each in touched} <= {*effect.alike}
     parts = [(weights.get(each.name, 1.0) * (each.after_s or 0.0), each) for each in touched]
     after = math.fsum(part for part, _ in parts)
 
@@ -101,12 +112,57 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
             whole([each.interval[0] if each.interval else None for each in touched]),
             whole([each.interval[1] if each.interval else None for each in touched]),
         ),
-        word="slower" if sped else "faster" if slowed else "inconclusive",
+        word="slower" if sped else "faster" if slowed else "equivalent" if is_alike else "inconclusive",
         statements=mine,
         sped=sped,
         slowed=slowed,
         at_least=any(each.at_least for each in touched),
         late=tuple(name for name in effect.late if name in names),
+        others=others,
+        joint=_joint(effect, shared, (member, *others), sharing) if others else None,
+    )
+
+
+def _with_hidden(members: Mapping[str, Effect], together: Effect, shared: SharedArms) -> dict[str, Effect]:
+    """With HIDDEN_WORD of those without which a statement that the set makes faster is as fast as with them.
+
+    Unless another member is found to make it faster: the others do the same then, each for the other.
+    """
+    found = {name for effect in members.values() for name in effect.sped}
+    hidden = {*together.sped} - found
+    return {
+        name: replace(effect, word=HIDDEN_WORD)
+        if effect.word == "equivalent" and not hidden.isdisjoint(shared.touched[name])
+        else effect
+        for name, effect in members.items()
+    }
+
+
+def _part_of(write: FixStatement, count: int) -> FixStatement:
+    """What one of so many fixes does to a write that maintains all of them, if all have the same part.
+
+    Its interval is without that assumption: each costs all that they cost together at most, and nothing at
+    least.
+    """
+    ratio = 1 + (write.ratio - 1) / count
+    low, high = write.interval or (None, None)
+    interval = (None if low is None else min(low, 1.0), None if high is None else max(high, 1.0))
+    before_s = None if write.after_s is None else ratio * write.after_s
+    return write.model_copy(update={"ratio": ratio, "interval": interval, "before_s": before_s})
+
+
+def _joint(effect: Effect, shared: SharedArms, members: Sequence[str], writes: Collection[str]) -> Effect:
+    """What these do to all that they touch, and to the writes that maintain several of them."""
+    names = {*writes, *(name for each in members for name in shared.touched[each])}
+    sped, slowed = (tuple(each for each in found if each in names) for found in (effect.sped, effect.slowed))
+    return replace(
+        effect,
+        gain=None,
+        interval=None,
+        word="slower" if sped else "faster" if slowed else "inconclusive",
+        statements=tuple(each for each in effect.statements if each.name in names),
+        sped=sped,
+        slowed=slowed,
     )
 
 
@@ -242,7 +298,7 @@ def effect_of(
     arm = _arm(result.arms, arm_name)
     if arm is None:
         return Effect(None, None, "inconclusive")
-    statements, slowed, sped = [], [], []
+    statements, slowed, sped, alike = [], [], [], []
     for statement in result.statements:
         mine = _arm(statement.arms, arm_name)
         if mine is None or not mine.ratio:
@@ -262,6 +318,8 @@ def effect_of(
         )
         if mine.verdict == "faster" and not mine.withheld and name not in stopped:
             slowed.append(name)
+        if mine.verdict == "equivalent" and not mine.withheld and name not in {*stopped, *late}:
+            alike.append(name)
         low = (turned(mine.interval) or (None, None))[0]
         is_found = mine.verdict == "slower" and not mine.withheld and name not in late
         if is_found and low is not None and low >= 1 + STATEMENT_MARGIN:
@@ -278,6 +336,7 @@ def effect_of(
         bool(stopped) and not late,
         late=tuple(late),
         sped=tuple(sped),
+        alike=tuple(alike),
     )
 
 

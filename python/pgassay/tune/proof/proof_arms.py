@@ -61,6 +61,20 @@ class SharedArms(Frozen):
         others = {name for other in beside for name in self.touched.get(other, ())}
         return (*self.touched[member], *(name for name in self.written[member] if name not in others))
 
+    def sharing(self, member: str) -> dict[str, tuple[str, ...]]:
+        """By the write the ids of the others that maintain it too, and that the member's arm leaves out.
+
+        What that arm tells of such a write is the price of all of them.
+        """
+        beside = [other for other in self.left_out[self.told_by[member]] if other != member]
+        maintained = {*self.of(member)} - {*self.touched[member]}
+        found = {
+            name: tuple(other for other in beside if name in self.written.get(other, ()))
+            for name in self.written[member]
+            if name in maintained
+        }
+        return {name: others for name, others in found.items() if others}
+
 
 def without(candidate: Candidate) -> str:
     """The name of the arm of the set without this member."""

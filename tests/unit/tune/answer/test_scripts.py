@@ -282,34 +282,6 @@ def test_what_a_partitioned_index_left_half_made_is_dropped_too() -> None:
     ]
 
 
-def test_a_value_that_alter_system_had_set_is_kept_before_it_is_overwritten() -> None:
-    applied, undone = apply_script([SETTING], None), undo_script([SETTING], None)
-    kept = next(line for line in applied.splitlines() if "postgresql.auto.conf" in line)
-    assert "name IN ('work_mem')" in kept and applied.index(kept) < applied.index("ALTER SYSTEM SET work_mem")
-    assert "every session" in applied
-    # Put back by undo.sql, of whichever of several fixes each is; the table goes at the end.
-    assert "JOIN public.pgassay_settings_before" in undone and undone.count("DROP TABLE") == 1
-    # Not with what another script has put there.
-    assert undone.rstrip().endswith(
-        "SELECT 'DROP TABLE public.pgassay_settings_before' "
-        "WHERE NOT EXISTS (SELECT FROM public.pgassay_settings_before) \\gexec"
-    )
-
-
-def test_what_an_earlier_script_has_set_is_what_was_before_and_what_this_one_has_set_is_not() -> None:
-    """As after a second tuning, and when the script is run again."""
-    applied = apply_script([SETTING], None)
-    kept = next(line for line in applied.splitlines() if line.startswith("INSERT INTO"))
-    assert "(s.name, COALESCE(f.setting, '')) NOT IN (('work_mem', '64MB'))" in kept
-    assert kept.endswith("ON CONFLICT (name) DO UPDATE SET setting = EXCLUDED.setting;")
-    parse_sql(kept)
-    # Nor is what another of its fixes has set.
-    more = candidate(id="more", settings={"work_mem": "128MB", "jit": "off"})
-    both = [line for line in apply_script([SETTING, more], None).splitlines() if line.startswith("INSERT")]
-    own = "NOT IN (('work_mem', '64MB'), ('work_mem', '128MB'), ('jit', 'off'))"
-    assert len(both) == 2 and all(own in line for line in both)
-
-
 def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
     fix = candidate(sql=("DROP INDEX i",), undo=("CREATE INDEX i ON t (a)",))
     assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON t (a);" in undo_script([fix], None).splitlines()
@@ -384,5 +356,5 @@ def test_settings_for_a_server_that_nobody_saw_are_comments() -> None:
     assert "Measured on: 8 GB of memory, 2 processors." in applied
     assert not [line for line in (applied + undone).splitlines() if line.startswith("ALTER SYSTEM")]
     assert "CREATE INDEX" in applied
-    assert "pgassay_settings_before" not in applied + undone
+    assert "pgassay_settings_kept" not in applied + undone
     assert "\nALTER SYSTEM SET work_mem = '64MB';" in apply_script(fixes, None)
