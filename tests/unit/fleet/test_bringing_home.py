@@ -167,6 +167,24 @@ def test_what_came_before_the_way_broke_counts(agent: Agent, tmp_path: Path) -> 
     assert member.experiments[RUN.id].trials == load(tmp_path / "out" / RUN.folder).trials
 
 
+def test_a_plan_comes_home_as_its_trials_were_run(agent: Agent, tmp_path: Path) -> None:
+    """The machine changes it until the first block: how many blocks run on a set of copies, what was said."""
+    there, later = original(agent), tmp_path / "later"
+    later.mkdir()
+    (there / "trials").rename(later / "trials")
+    plan = there / "experiment.json"
+    document = json.loads(plan.read_text())
+    member = Member(OverAWay(agent, straight), tmp_path / "out", (RUN,))
+    member.visit(request_of(agent), {}, stops=True)
+    design = {**document.get("design", {}), "blocks_per_copy": 3}
+    plan.write_text(json.dumps(document | {"design": design, "warnings": ["said"]}))
+    (later / "trials").rename(there / "trials")
+    member.visit(request_of(agent), {}, stops=True)
+    for experiment in (member.experiments[RUN.id].experiment, load(tmp_path / "out" / RUN.folder).experiment):
+        assert experiment.design.blocks_per_copy == 3
+        assert experiment.warnings == ("said",)
+
+
 def test_a_machine_that_knows_nothing_of_what_came_home_says_so(agent: Agent, tmp_path: Path) -> None:
     machine = OverAWay(agent, straight)
     member = Member(machine, tmp_path / "out", (RUN,))
