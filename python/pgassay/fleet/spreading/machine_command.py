@@ -73,9 +73,8 @@ def _of_option(option: str, value: str, made: MachineCommand) -> str:
             f"{value}: a capture holds users' data and is not sent to other machines: compare it on this one"
         )
     if value.startswith(f"{pgbench.FAMILY}:"):
-        for path in pgbench.files_of(value.partition(":")[2]):
-            value = value.replace(path, _sent(path, made), 1)
-        return value
+        options = pgbench.with_files(value.partition(":")[2], lambda path: _sent(path, made))
+        return f"{pgbench.FAMILY}:{options}"
     match = _FILE.match(value)
     if match is None:
         return value
