@@ -110,10 +110,13 @@ def test_what_is_damaged_every_time_is_not_kept(agent: Agent, tmp_path: Path) ->
         is_trial = str(document.get("name")).startswith("trials/")
         return {**answer, "data": ""} if document["operation"] == "fetch" and is_trial else answer
 
-    visit = Member(OverAWay(agent, way), tmp_path / "out", (RUN,)).visit(request_of(agent), {}, stops=False)
+    machine = OverAWay(agent, way)
+    visit = Member(machine, tmp_path / "out", (RUN,)).visit(request_of(agent), {}, stops=False)
     assert visit.state == "failed"
     assert "arrived damaged 3 times" in visit.sentence
     assert not load(tmp_path / "out" / RUN.folder).trials
+    # It is visited no more, so what it runs would go on with nobody to stop it.
+    assert machine.asked[-1] == "stop"
 
 
 @pytest.mark.parametrize("lost_after", [0, 1, 3, 5])
