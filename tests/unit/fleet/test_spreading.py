@@ -29,6 +29,15 @@ def test_what_the_coordinator_decides_is_no_machine_s() -> None:
     assert found.files == {}
 
 
+@pytest.mark.parametrize(
+    "form", ["--text", "--markdown", "--details", "--html=page.html", "--html page.html"]
+)
+def test_a_machine_prints_for_its_coordinator_alone(form: str) -> None:
+    """It prints JSON, which goes with no other form; a page would be written where it runs."""
+    found = machine_command(["work_mem=1MB,2MB", *form.split(), "--margin", "0.02"])
+    assert found.words == ["work_mem=1MB,2MB", "--margin", "0.02"]
+
+
 def test_files_keep_their_names_where_they_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sql").mkdir()

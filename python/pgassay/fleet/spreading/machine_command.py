@@ -10,8 +10,22 @@ from pgassay.model.redaction import without_secrets
 from pgassay.workloads import pgbench, replay
 
 # What the coordinator decides, or does itself: not a machine's.
-_OWN_WITH_VALUE = frozenset({"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"})
-_OWN = frozenset({"--json", "--markdown", "--quiet", "--no-wait", "--redact", "--plan", "--all-blocks"})
+_OWN_WITH_VALUE = frozenset(
+    {"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if", "--html"}
+)
+_OWN = frozenset(
+    {
+        "--json",
+        "--markdown",
+        "--text",
+        "--details",
+        "--quiet",
+        "--no-wait",
+        "--redact",
+        "--plan",
+        "--all-blocks",
+    }
+)
 _REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allow-writes"})
 # Of options and factors those whose values name files.
 _FILE = re.compile(r"^(sql|maintenance|dump|script):(?P<path>[^,]+)")
