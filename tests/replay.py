@@ -21,8 +21,10 @@ from pgassay.workloads.registry import parse_workload
 START = "2026-01-01T00:00:00+00:00"
 
 
-def new_experiment(folder: Path, seed: int, *, writes_blocks: bool = False) -> Path:
-    """Plan work_mem=1MB,2MB,4MB on a full scan and write it to `folder`; returns the folder.
+def new_experiment(
+    folder: Path, seed: int, *, writes_blocks: bool = False, typed: str = "work_mem=1MB,2MB,4MB"
+) -> Path:
+    """Plan these factors, as typed, on a full scan and write it to `folder`; returns the folder.
 
     writes_blocks: what a block is made of is written down, as of today's experiments.
     """
@@ -34,14 +36,14 @@ def new_experiment(folder: Path, seed: int, *, writes_blocks: bool = False) -> P
         settings={"shared_buffers": "1GB"},
         workload=workload,
     )
-    factors = parse_factors(["work_mem=1MB,2MB,4MB"])
+    factors = parse_factors(typed.split())
     specs = [(levels, apply_levels(factors, levels, base)) for levels in combinations(factors)]
     arms, contrasts = build_arms(factors, choose_control(factors, None), specs, seed)
     contract = StatisticalContract(metric=workload.metric, seed=seed, contrasts=len(contrasts))
     experiment = Experiment(
         pgassay_version="0",
         created_at=START,
-        command=("pgassay", "compare", "work_mem=1MB,2MB,4MB"),
+        command=("pgassay", "compare", *typed.split()),
         title="replayed",
         arms=arms,
         contrasts=contrasts,
@@ -74,7 +76,7 @@ class Replay:
     ) -> None:
         """`speed_up`: how much faster every arm but the control and its twin is.
 
-        `failing_arms`: the names of those whose trials all fail.
+        `failing_arms`: the names or ids of those whose trials all fail.
         """
         self.failing_arms = failing_arms
         self.seed = seed
@@ -131,7 +133,7 @@ class Replay:
         )
 
     def _status(self, spec: TrialSpec, draw: random.Random) -> TrialStatus:
-        if spec.arm.name in self.failing_arms:
+        if {spec.arm.id, spec.arm.name} & {*self.failing_arms}:
             return "failed"
         if self.failing is not None:
             return "failed" if (spec.number, spec.attempt) in self.failing else "ok"

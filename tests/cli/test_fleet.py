@@ -26,6 +26,9 @@ SLIPS = {
     "of a cluster": (["start", "--local", "2", "--ca", "x"], ["--ca needs --scheduler"]),
     "of start": (["stop", "--local", "2"], ["--local needs 'pgassay fleet start'"]),
     "of status": (["stop", "--json"], ["--json needs 'pgassay fleet status'"]),
+    "no port": (["start", "--local", "1", "--port", "70000"], ["--port 70000", "use 1 to 65534"]),
+    "no port for a worker": (["start", "--local", "3", "--port", "65533"], ["use 1 to 65532"]),
+    "no port there": (["start", "--ssh", "host1,host2", "--port", "65535"], ["use 1 to 65534"]),
     "a port again": (["start", "--port", "8786"], ["--port needs --local or --ssh"]),
 }
 

@@ -248,7 +248,7 @@ class Step:
 
     plan: what its block is made of, arms: those of the block as they run, with the load and the copy of
     their data. visit: how many blocks of the same stratum there were before. voided_in_a_row: how many of a
-    stratum's latest blocks could not be completed, of the stratum with most.
+    stratum's latest blocks count as voided (`_voids`), of the stratum with most.
     """
 
     spec: TrialSpec
@@ -262,6 +262,33 @@ class Step:
 def records_blocks(experiment: Experiment) -> bool:
     """Whether the plan alone does not say what a block is made of, so that it is written down."""
     return experiment.design != BlockDesign()
+
+
+@dataclass(frozen=True)
+class _Voided:
+    """A block that could not be completed: by which arms, and whether not one of its trials succeeded."""
+
+    failing: set[str]
+    is_barren: bool
+
+
+def _voids(blocks: Sequence[_Voided], *, drops: bool) -> int:
+    """How many of a stratum's blocks since its last whole one count as voided.
+
+    `drops`: arms that can't run are dropped. It is chance then which of several voids a block, so those count
+    that one arm voided. Where nothing succeeds at all nothing is waited for but one block more.
+    """
+    if not drops:
+        return len(blocks)
+    failures = Counter(name for block in blocks for name in block.failing)
+    return max(max(failures.values(), default=0), sum(block.is_barren for block in blocks) - 1)
+
+
+def _left_out(experiment: Experiment, dropped: Collection[str]) -> set[str]:
+    """The dropped arms, with the control and the twin of each stratum that has no other."""
+    open_strata = {arm.stratum for arm in experiment.arms if arm.role == "arm" and arm.id not in dropped}
+    closed = {arm.id for arm in experiment.arms if arm.stratum not in open_strata}
+    return {*dropped, *closed} if dropped else set()
 
 
 def next_step(
@@ -287,16 +314,20 @@ def next_step(
             failures[record.number] += 1
     failed_twice = {number for number, count in failures.items() if count >= ATTEMPTS_MAX}
     earlier: dict[int, BlockPlan] = {}
-    voided: Counter[str | None] = Counter()
+    voided: dict[str | None, list[_Voided]] = {}
+    drops = experiment.design.decided_rest and bool(plans)
+    left_out = _left_out(experiment, dropped)
     first = 0
     while True:
         plan = plans.get(len(earlier)) or plan_block(experiment, earlier, {*resting, *dropped})
         numbers = range(first, first + len(plan.arm_ids))
         failing = {plan.arm_ids[number - first] for number in failed_twice.intersection(numbers)}
         if failing:
-            voided[plan.stratum] += not failing <= {*dropped}
+            if failing - left_out:
+                block = _Voided(failing - left_out, is_barren=done.isdisjoint(numbers))
+                voided.setdefault(plan.stratum, []).append(block)
         elif done.issuperset(numbers):
-            voided[plan.stratum] = 0
+            voided[plan.stratum] = []
         else:
             number = next(each for each in numbers if each not in done)
             begins = attempts.keys().isdisjoint(numbers)
@@ -311,6 +342,7 @@ def next_step(
                 arm=arms[position],
                 protocol=experiment.protocol,
             )
-            return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
+            count = max((_voids(blocks, drops=drops) for blocks in voided.values()), default=0)
+            return Step(spec, begins, count, plan, arms, visit)
         earlier[plan.block] = plan
         first += len(plan.arm_ids)

@@ -201,7 +201,7 @@ class MachineRun:
             return "interrupted", ""
         said = _last_line(self.folder / _PROGRESS_FILE)
         if stopped == "failed" and not said.startswith(_NAMED):
-            return "failed", f"two blocks in a row could not be completed; at the end: {said}"
+            return "failed", f"its blocks could not be completed; at the end: {said}"
         return "failed", said.removeprefix(_NAMED) or f"pgassay ended with exit status {status}"
 
     def _is_running(self) -> bool:

@@ -29,12 +29,17 @@ CHANGING = layout.STATE_FILE
 
 
 def pieces(folder: Path) -> list[str]:
-    """The names of all whole pieces: the plan, what goes with it, blocks, then trials as they were run."""
+    """The names of all whole pieces: the plan, what goes with it, blocks, then trials as they were run.
+
+    The plan is one once the first block is planned: then it changes no more.
+    """
     # A block's plan is there before its trials: looked for after them, none can be missing.
     trials = layout.attempt_folders(folder)
-    files = [layout.EXPERIMENT_FILE, layout.SERVERS_FILE, CHANGING]
-    found = [name for name in files if (folder / name).is_file()]
-    found += [str(path.relative_to(folder)) for path in layout.block_files(folder).values()]
+    blocks = layout.block_files(folder)
+    # Until then the plan may change: how many blocks run on a set of copies follows from a rehearsal.
+    files = [layout.EXPERIMENT_FILE] if trials or blocks else []
+    found = [name for name in (*files, layout.SERVERS_FILE, CHANGING) if (folder / name).is_file()]
+    found += [str(path.relative_to(folder)) for path in blocks.values()]
     return found + [str(path.relative_to(folder)) for path in trials]
 
 

@@ -4,7 +4,7 @@ A comma or a backslash in a value is written with a backslash before it. White s
 a value doesn't count.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from pgassay.errors import UsageError
@@ -24,6 +24,11 @@ def split(text: str) -> list[str]:
             parts[-1] += text[index]
         index += 1
     return parts
+
+
+def joined(parts: Iterable[str]) -> str:
+    """The text whose parts these are: what `split` takes apart."""
+    return ",".join(part.replace("\\", "\\\\").replace(",", "\\,") for part in parts)
 
 
 def of(text: str, subject: str, known: Collection[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`pgbench:file=FILE@WEIGHT+FILE@WEIGHT,…`: scripts of a user's in pgbench's language, as a load."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.errors import UsageError
@@ -66,13 +67,20 @@ def parse(family: str, text: str) -> WorkloadSpec:
     )
 
 
-def files_of(text: str) -> list[str]:
-    """The files that the options after `pgbench:` name, as typed and without their weights."""
+def with_files(text: str, place: Callable[[str], str]) -> str:
+    """The options after `pgbench:` with each file where `place` says; it is given the file as typed."""
+    parts = []
     for part in typed_options.split(text):
         name, equals, value = part.partition("=")
         if equals and name.strip() == "file":
-            return [_path_and_weight(typed)[0] for typed in value.strip().split("+")]
-    return []
+            part = f"{name}=" + "+".join(_placed(typed.strip(), place) for typed in value.split("+"))
+        parts.append(part)
+    return typed_options.joined(parts)
+
+
+def _placed(typed: str, place: Callable[[str], str]) -> str:
+    path, _ = _path_and_weight(typed)
+    return f"{place(path)}{typed.removeprefix(path)}" if path else typed
 
 
 def check_variable(name: str, known: list[str]) -> None:

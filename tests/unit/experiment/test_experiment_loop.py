@@ -251,6 +251,33 @@ def test_an_arm_that_can_t_run_is_dropped_and_the_others_go_on(tmp_path: Path) -
     assert result.blocks == LIMITS.blocks_max - 2
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_several_arms_that_can_t_run_are_dropped_in_whatever_order_they_fail(
+    tmp_path: Path, seed: int
+) -> None:
+    """Which of them voids a block is chance: one each in two blocks in a row once ended the experiment."""
+    typed = "work_mem=1MB,2MB,4MB,8MB,16MB"
+    folder = replay.new_experiment(tmp_path / "dropped", seed=seed, writes_blocks=True, typed=typed)
+    failing = ("work_mem=2MB", "work_mem=8MB")
+    assert run_to_the_end(folder, replay.Replay(seed=3, failing_arms=failing)) == "blocks"
+    said = [each for each in analyse(load(folder)).warnings if "is dropped" in each]
+    assert len(said) == len(failing)
+
+
+@pytest.mark.parametrize("role", ["control", "twin"])
+def test_a_stratum_whose_control_can_t_run_is_dropped(tmp_path: Path, role: str) -> None:
+    typed = "work_mem=1MB,2MB shared_buffers=128MB,256MB"
+    folder = replay.new_experiment(tmp_path / "grid", seed=5, writes_blocks=True, typed=typed)
+    stratum = "shared_buffers=256MB"
+    arms = load(folder).experiment.arms
+    (failing,) = [arm.id for arm in arms if arm.role == role and arm.stratum == stratum]
+    assert run_to_the_end(folder, replay.Replay(seed=3, failing_arms=(failing,))) == "blocks"
+    stored = load(folder)
+    plans = stored.block_plans.values()
+    assert sum(plan.stratum == stratum for plan in plans) == 2
+    assert sum(plan.stratum != stratum for plan in plans) == LIMITS.blocks_max
+
+
 def test_the_others_verdicts_end_it(tmp_path: Path) -> None:
     folder = replay.new_experiment(tmp_path / "dropped", seed=5, writes_blocks=True)
     runner = replay.Replay(seed=3, failing_arms=("work_mem=2MB",), speed_up=3.0)

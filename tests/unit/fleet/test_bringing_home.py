@@ -110,10 +110,13 @@ def test_what_is_damaged_every_time_is_not_kept(agent: Agent, tmp_path: Path) ->
         is_trial = str(document.get("name")).startswith("trials/")
         return {**answer, "data": ""} if document["operation"] == "fetch" and is_trial else answer
 
-    visit = Member(OverAWay(agent, way), tmp_path / "out", (RUN,)).visit(request_of(agent), {}, stops=False)
+    machine = OverAWay(agent, way)
+    visit = Member(machine, tmp_path / "out", (RUN,)).visit(request_of(agent), {}, stops=False)
     assert visit.state == "failed"
     assert "arrived damaged 3 times" in visit.sentence
     assert not load(tmp_path / "out" / RUN.folder).trials
+    # It is visited no more, so what it runs would go on with nobody to stop it.
+    assert machine.asked[-1] == "stop"
 
 
 @pytest.mark.parametrize("lost_after", [0, 1, 3, 5])
@@ -165,6 +168,24 @@ def test_what_came_before_the_way_broke_counts(agent: Agent, tmp_path: Path) -> 
     machine.way = straight
     assert member.visit(request_of(agent), {}, stops=False).state == "ended"
     assert member.experiments[RUN.id].trials == load(tmp_path / "out" / RUN.folder).trials
+
+
+def test_a_plan_comes_home_as_its_trials_were_run(agent: Agent, tmp_path: Path) -> None:
+    """The machine changes it until the first block: how many blocks run on a set of copies, what was said."""
+    there, later = original(agent), tmp_path / "later"
+    later.mkdir()
+    (there / "trials").rename(later / "trials")
+    plan = there / "experiment.json"
+    document = json.loads(plan.read_text())
+    member = Member(OverAWay(agent, straight), tmp_path / "out", (RUN,))
+    member.visit(request_of(agent), {}, stops=True)
+    design = {**document.get("design", {}), "blocks_per_copy": 3}
+    plan.write_text(json.dumps(document | {"design": design, "warnings": ["said"]}))
+    (later / "trials").rename(there / "trials")
+    member.visit(request_of(agent), {}, stops=True)
+    for experiment in (member.experiments[RUN.id].experiment, load(tmp_path / "out" / RUN.folder).experiment):
+        assert experiment.design.blocks_per_copy == 3
+        assert experiment.warnings == ("said",)
 
 
 def test_a_machine_that_knows_nothing_of_what_came_home_says_so(agent: Agent, tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """The pure parts of spreading: words, plans, what machines differ in, when the question is settled."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from direct_machines import Heard
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences, speed_facts
 from pgassay.fleet.spreading.results import FleetLooks, blocks_done, is_settled, read_looks, write_looks
+from pgassay.fleet.spreading.run_spread import resume_spread
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadMachine
 from pgassay.model.workload import Metric
+from pgassay.record.experiment_lock import held
 from pgassay.workloads.registry import parse_workload
 
 
@@ -23,6 +27,15 @@ def test_what_the_coordinator_decides_is_no_machine_s() -> None:
     found = machine_command(typed)
     assert found.words == ["io_method=sync,worker", "--margin", "0.02", "--no-pool"]
     assert found.files == {}
+
+
+@pytest.mark.parametrize(
+    "form", ["--text", "--markdown", "--details", "--html=page.html", "--html page.html"]
+)
+def test_a_machine_prints_for_its_coordinator_alone(form: str) -> None:
+    """It prints JSON, which goes with no other form; a page would be written where it runs."""
+    found = machine_command(["work_mem=1MB,2MB", *form.split(), "--margin", "0.02"])
+    assert found.words == ["work_mem=1MB,2MB", "--margin", "0.02"]
 
 
 def test_files_keep_their_names_where_they_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,3 +226,20 @@ def test_a_machine_that_is_several_times_as_slow_is_told_as_a_multiple() -> None
     readings["c"] = {"fdatasync_per_s": [4000.0, 4040.0, 3960.0]}
     said = {name: found["storage", "fdatasync"] for name, found in speed_facts(readings).items()}
     assert said == {"a": "about 1,000/s", "b": "4 × as slow (250/s)", "c": "4 × as fast (4,000/s)"}
+
+
+class Nobody:
+    """A fleet whose machines have all gone."""
+
+    def machines(self) -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize("is_coordinated", [True, False])
+def test_a_resume_that_is_refused_changes_nothing(tmp_path: Path, *, is_coordinated: bool) -> None:
+    plan = made_plan(tmp_path, "one")
+    plans.write(tmp_path, plan)
+    said = "coordinated by another process" if is_coordinated else "the fleet lacks one"
+    with held(tmp_path) if is_coordinated else nullcontext(), pytest.raises(UsageError, match=said):
+        resume_spread(tmp_path, Nobody(), Heard(), blocks_max=99)
+    assert plans.read(tmp_path) == plan

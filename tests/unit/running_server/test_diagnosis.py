@@ -189,6 +189,9 @@ def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
         ("SELECT t1.c2, $1 FROM t1 WHERE x = 1.5", "SELECT t1.c2, $1 FROM t1 WHERE x = ?"),
         ("DO $x$ secret $x$", "DO ?"),
         ("SELECT 'cut off", "SELECT 'cut off"),
+        (r"SELECT E'it\'s secret', b WHERE c = 'so'", "SELECT ?, b WHERE c = ?"),
+        (r"SELECT e'a\\' , 'b\', DATE'2026-01-01'", "SELECT ? , ?, DATE?"),
+        ("SELECT 1e5, 1.5E-3, 0x1F, .5, 1_000, t1.c2", "SELECT ?, ?, ?, ?, ?, t1.c2"),
         ("SET b = b + -12 WHERE x=-3 AND f(a - 1, -2.5)", "SET b = b + ? WHERE x=? AND f(a - ?, ?)"),
     ],
 )

@@ -92,6 +92,25 @@ def test_files_are_looked_for_beside_an_experiments_file(folder: Path) -> None:
     assert parse_workload(request.workload).load is not None
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("big/read.sql+read.sql", "DIR/big/read.sql+DIR/read.sql"),
+        ("read.sql@3+ad.sql", "DIR/read.sql@3+DIR/ad.sql"),
+        ("a.sql@2+a.sql", "DIR/a.sql@2+DIR/a.sql"),
+        (r"b\, c.sql", r"DIR/b\, c.sql"),
+    ],
+)
+def test_each_file_is_looked_for_there_whatever_the_others_are_called(
+    tmp_path: Path, typed: str, found: str
+) -> None:
+    file = tmp_path / "experiment.toml"
+    text = f"workload = 'pgbench:file={typed},clients=2'\n[factors]\nwork_mem = ['4MB', '8MB']\n"
+    file.write_text(text)
+    expected = f"pgbench:file={found},clients=2".replace("DIR", str(tmp_path))
+    assert read_file(file, None, ()).workload == expected
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_fleet_is_sent_the_files() -> None:
     made = machine_command(["work_mem=4MB,8MB", "--workload", "pgbench:file=a.sql@2,clients=2"])

@@ -13,10 +13,13 @@ BLOCKERS_MAX = 5
 _WAITS_MAX = 4
 IN_TRANSACTION = "idle in transaction"
 # Constants of SQL (PostgreSQL's manual, 4.1.2), by which texts of one statement differ. A minus behind
-# another operator is the sign of one.
+# another operator is the sign of one; a backslash is text, but for E'…', where it may stand before a quote.
 _SIGN = r"(?:(?:(?<=[-+*/%=<>(,])|(?<=[-+*/%=<>(,]\s))-)?"
+_NUMBER = r"(?:0[xXoObB][\da-fA-F_]+|(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)"
 _CONSTANT = re.compile(
-    rf"\$([A-Za-z_]*)\$.*?\$\1\$|E?'(?:[^']|'')*'|{_SIGN}(?<![\w.$])\d+(?:\.\d+)?\b", re.DOTALL
+    r"\$([A-Za-z_]*)\$.*?\$\1\$|(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"
+    rf"{_SIGN}(?<![\w.$]){_NUMBER}\b",
+    re.DOTALL,
 )
 _SPACE = re.compile(r"\s+")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FILE = "fleet.toml"
 EXIT_LOST = 1
 GIVE_UP_S = 1800.0
+PORT_MAX = 65535
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -154,7 +155,7 @@ def _refuse_strangers(arguments: argparse.Namespace) -> None:
 def _start(arguments: argparse.Namespace, path: "Path") -> int:
     from pgassay.fleet.cluster import start_fleet
 
-    port, give_up_s = arguments.port or 0, arguments.give_up or GIVE_UP_S
+    port, give_up_s = _port(arguments), arguments.give_up or GIVE_UP_S
     if arguments.local is not None:
         start_fleet.start_local(arguments.local, path, port=port, give_up_s=give_up_s, say=_say)
     elif arguments.ssh is not None:
@@ -175,6 +176,19 @@ def _start(arguments: argparse.Namespace, path: "Path") -> int:
             _say("all of it is running already")
     print(f"{path}: use it with pgassay compare … --fleet {path.name}")
     return 0
+
+
+def _port(arguments: argparse.Namespace) -> int:
+    """The scheduler's port, 0 for any; raises UsageError where the ports of workers would not be ports."""
+    port = arguments.port or 0
+    # Those of other machines all listen at the next one.
+    highest = PORT_MAX - (arguments.local or 1)
+    if port > highest:
+        raise UsageError(
+            f"--port {port}: the scheduler listens there and workers at the next ports, of which {PORT_MAX} "
+            f"is the last: use 1 to {highest}"
+        )
+    return port
 
 
 def _targets(arguments: argparse.Namespace) -> "list[SshHost]":

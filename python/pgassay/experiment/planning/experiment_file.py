@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.options.option import FILE, Option
@@ -84,23 +85,15 @@ def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
 def _beside(path: Path, workload: str) -> str:
     family, colon, rest = workload.partition(":")
     if family == pgbench.FAMILY:
-        return _scripts_beside(path, rest)
+        return f"{family}:{pgbench.with_files(rest, lambda name: str(path.parent / name))}"
     if family not in ("sql", "maintenance", replay.FAMILY) or not colon or Path(rest).is_absolute():
         return workload
     return f"{family}:{path.parent / rest}"
 
 
-def _scripts_beside(path: Path, options: str) -> str:
-    """The options of a load of scripts, whose files are looked for beside the TOML file."""
-    for name in pgbench.files_of(options):
-        if not Path(name).is_absolute():
-            options = options.replace(name, str(path.parent / name), 1)
-    return f"{pgbench.FAMILY}:{options}"
-
-
 def _dataset_beside(path: Path, dataset: str) -> str:
     kind, colon, rest = dataset.partition(":")
-    return f"{kind}:{path.parent / rest}" if colon and rest else dataset
+    return f"{kind}:{path.parent / typed_path(rest)}" if colon and rest else dataset
 
 
 def _sql_beside(path: Path, text: str) -> str:

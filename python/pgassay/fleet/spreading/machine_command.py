@@ -10,8 +10,22 @@ from pgassay.model.redaction import without_secrets
 from pgassay.workloads import pgbench, replay
 
 # What the coordinator decides, or does itself: not a machine's.
-_OWN_WITH_VALUE = frozenset({"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"})
-_OWN = frozenset({"--json", "--markdown", "--quiet", "--no-wait", "--redact", "--plan", "--all-blocks"})
+_OWN_WITH_VALUE = frozenset(
+    {"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if", "--html"}
+)
+_OWN = frozenset(
+    {
+        "--json",
+        "--markdown",
+        "--text",
+        "--details",
+        "--quiet",
+        "--no-wait",
+        "--redact",
+        "--plan",
+        "--all-blocks",
+    }
+)
 _REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allow-writes"})
 # Of options and factors those whose values name files.
 _FILE = re.compile(r"^(sql|maintenance|dump|script):(?P<path>[^,]+)")
@@ -73,9 +87,8 @@ def _of_option(option: str, value: str, made: MachineCommand) -> str:
             f"{value}: a capture holds users' data and is not sent to other machines: compare it on this one"
         )
     if value.startswith(f"{pgbench.FAMILY}:"):
-        for path in pgbench.files_of(value.partition(":")[2]):
-            value = value.replace(path, _sent(path, made), 1)
-        return value
+        options = pgbench.with_files(value.partition(":")[2], lambda path: _sent(path, made))
+        return f"{pgbench.FAMILY}:{options}"
     match = _FILE.match(value)
     if match is None:
         return value

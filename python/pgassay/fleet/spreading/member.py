@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,6 +130,9 @@ class Member:
         except MachineLostError:
             return Visit("lost", new=self._brought)
         except (MeasurementError, UsageError) as error:
+            # It is visited no more, so what it runs would go on with nobody to stop it.
+            with suppress(MeasurementError):
+                self._asked(operation="stop")
             return Visit("failed", sentence=str(error), new=self._brought)
         except OSError as error:
             # Nothing that came is lost on the machine: the disk that is full is the coordinator's.

@@ -109,7 +109,6 @@ def resume_spread(
     plan = plan.model_copy(update={name: value for name, value in wider.items() if value is not None})
     if blocks_max is not None:
         plan = plan.model_copy(update={"until_decided": False})
-    plans.write(folder, plan)
     return _coordinated(folder.resolve(), plan, fleet, view, pace)
 
 
@@ -131,6 +130,8 @@ def _coordinated(
     if missing:
         view.message(f"the fleet no longer has {join(missing)}: it continues without")
     with held(folder):
+        # Not before: a resume that is refused leaves the plan as it was.
+        plans.write(folder, plan)
         if shares_data:
             sharing = DataSharing(plan, members, view, (pace or PollingPace()).copy_s)
             copies = sharing.run(partial(request_of, plan))

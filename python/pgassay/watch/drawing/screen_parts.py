@@ -312,7 +312,7 @@ def ending(state: ExperimentState) -> str:
         "decided": "it has ended: every comparison is decided",
         "max-time": "it has ended: its time was used up",
         "blocks": "it has ended: all its blocks were run",
-        "failed": "it has ended: two blocks in a row failed",
+        "failed": "it has ended: its blocks could not be completed",
         "interrupted": "it was interrupted",
         "running": "not running: it was killed, or has not started",
     }
