@@ -105,7 +105,7 @@ def test_each_arm_of_a_grid_has_a_row_a_tile_and_a_bar_of_its_own(width_px: int)
     levels = [f"a-volume-of-the-catalogue-{name}-with-a-WAL-of-its-own" for name in ("gp3", "io1", "io2")]
     arms = tuple(
         arm.model_copy(update={"levels": longer | {"storage": level, "effective_cache_size": size}})
-        for arm, level, size in zip(result.arms, levels * 3, ["1GB", "1GB", "2GB"] * 3, strict=True)
+        for arm, level, size in zip(result.arms, levels * 3, ["2GB", "1GB", "1GB"] * 3, strict=True)
     )
     result = result.model_copy(update={"arms": arms})
     rows = interval_chart.specification(result, width_px=width_px)["datasets"]["rows"]
