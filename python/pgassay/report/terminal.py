@@ -142,8 +142,8 @@ class _Page:
                 label = f"{block.label}: ".ljust(_LABEL_WIDTH) if block.label else ""
                 content = text.clean_lines(text.excerpt(block.text, block.characters_max))
                 for copied in content.splitlines():
-                    line = self.copied(f"{label or '  '}{copied}")
-                    self.console.print(Text(line), soft_wrap=True)
+                    shown_line = self.copied(f"{label or '  '}{copied}")
+                    self.console.print(Text(shown_line), soft_wrap=True)
             case Tree():
                 for line in block.lines:
                     self.tree_line(line)
