@@ -36,13 +36,16 @@ _COUNTS = {
     "index_searches": "Index Searches",
     "workers_planned": "Workers Planned",
     "workers_launched": "Workers Launched",
+    "width": "Plan Width",
+}
+# A parallel worker has these of its own, which are not in the node's.
+_COUNTS_OF_EACH = {
     "cache_hits": "Cache Hits",
     "cache_misses": "Cache Misses",
     "cache_evictions": "Cache Evictions",
     "cache_overflows": "Cache Overflows",
-    "width": "Plan Width",
 }
-# The JSON has these with 0 where the text leaves them out.
+# The JSON has these with 0 where the text leaves them out; the blocks are those of each process from 18 on.
 _NONZERO = {
     "heap_blocks_exact": "Exact Heap Blocks",
     "heap_blocks_lossy": "Lossy Heap Blocks",
@@ -174,12 +177,20 @@ def _values(draft: Draft) -> dict[str, object]:
     }
     made |= {name: figure(keys.get(key)) for name, key in _FIGURES.items()}
     made |= {name: count(keys.get(key)) for name, key in _COUNTS.items()}
-    made |= {name: count(keys.get(key)) or None for name, key in _NONZERO.items()}
+    parts = [keys, *_worker_keys(keys)]
+    made |= {name: _sum_of(parts, key) for name, key in _COUNTS_OF_EACH.items()}
+    made |= {name: _sum_of(parts, key) or None for name, key in _NONZERO.items()}
     if executed:
         removed = [figure(keys.get(key)) for key in _REMOVED]
         total = sum(value for value in removed if value is not None)
         made["rows_removed"] = total if total or {"Filter", "Join Filter"} & keys.keys() else None
-    return made | _space([keys, *_worker_keys(keys)], keys)
+    return made | _space(parts, keys)
+
+
+def _sum_of(parts: list[Keys], key: str) -> int | None:
+    """A count of all processes together; None where none has it."""
+    found = [number for part in parts if (number := count(part.get(key))) is not None]
+    return sum(found) if found else None
 
 
 # --- Sorts, hashes and stored rows: what they took, and whether it went to disk.
@@ -196,7 +207,8 @@ def _space(parts: list[Keys], own: Keys) -> dict[str, object]:
         "sort_method": next((method for method, disk in found if disk), found[0][0] if found else None),
         "sort_kb": sum(sort_kb) if sort_kb else None,
     }
-    made |= _group_sorts(own) if "Full-sort Groups" in own and not found else {}
+    is_in_groups = any("Full-sort Groups" in part for part in parts)
+    made |= _group_sorts(parts) if is_in_groups and not found else {}
     memory = [size for part in parts if (size := count(part.get("Peak Memory Usage"))) is not None]
     batches = [
         number
@@ -216,13 +228,13 @@ def _space(parts: list[Keys], own: Keys) -> dict[str, object]:
     return made
 
 
-def _group_sorts(keys: Keys) -> dict[str, object]:
+def _group_sorts(parts: list[Keys]) -> dict[str, object]:
     """An incremental sort: the methods of its groups and the largest space that one of them took."""
     methods: list[str] = []
     size = 0
     disk = False
-    for name in ("Full-sort Groups", "Pre-sorted Groups"):
-        group = keys.get(name)
+    names = ("Full-sort Groups", "Pre-sorted Groups")
+    for group in (part.get(name) for part in parts for name in names):
         if not isinstance(group, Mapping):
             continue
         used = group.get("Sort Methods Used")

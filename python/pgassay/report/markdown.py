@@ -23,12 +23,22 @@ from pgassay.report.section import (
 _SPECIAL = re.compile(r"[\\`*{}\[\]<>|~&!$]|(?<!\w)_|_(?!\w)|:(?=//)")
 # A host may turn these into a mention or a reference; the '#' of an entity made here is none.
 _REFERENCE = re.compile(r"(?<!&)[@#](?=\w)")
+# What a host makes a link of without any sign of markup.
+_ADDRESS = re.compile(r"\b(www)\.", re.IGNORECASE)
+# Signs that begin a heading, a list or a rule where a line begins with them.
+_BEGINNING = re.compile(r"^(\d{1,9}(?=[.)])|)([-+#.)])(?=[-+#]*(?:\s|$))")
 
 
 def escape(content: str) -> str:
     """A text that Markdown shows as it is: no markup, link, mention or table column comes of it."""
     plain = _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", text.clean(content))
+    plain = _ADDRESS.sub(r"\1&#46;", plain)
     return _REFERENCE.sub(lambda match: f"{match.group()}&#8203;", plain)
+
+
+def beginning(content: str) -> str:
+    """As `escape` for a text with which a line begins: it becomes no heading, list or rule either."""
+    return _BEGINNING.sub(lambda match: f"{match[1]}&#{ord(match[2])};", escape(content).lstrip(), count=1)
 
 
 def code(content: str) -> str:
@@ -55,19 +65,19 @@ def _section(section: Section) -> list[str]:
         return parts
     if "markdown" in section.folded:
         return [_folded(section.title, parts)]
-    return [f"{escape(section.title)}:", *parts]
+    return [f"{beginning(section.title)}:", *parts]
 
 
 def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
     for block in shown(blocks, "markdown"):
         match block:
             case Paragraph():
-                yield f"**{escape(block.text)}**" if block.tone == STRONG else escape(block.text)
+                yield f"**{escape(block.text)}**" if block.tone == STRONG else beginning(block.text)
             case Subheading():
-                yield f"{escape(block.text)}:"
+                yield f"{beginning(block.text)}:"
             case Bullets():
                 yield "\n".join(
-                    [*([f"{escape(block.title)}:", ""] if block.title else []), *map(_item, block.items)]
+                    [*([f"{beginning(block.title)}:", ""] if block.title else []), *map(_item, block.items)]
                 )
             case Table():
                 yield _table(block)
@@ -82,13 +92,16 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def _item(item: Item) -> str:
-    return f"- {escape(item.text)}" + (f" ({escape(item.detail)})" if item.detail else "")
+    return f"- {beginning(item.text)}" + (f" ({escape(item.detail)})" if item.detail else "")
 
 
 def _lines(block: Code) -> str:
-    """A block of lines, indented as Markdown wants it."""
+    """A block of lines between fences: lines that are only moved in would belong to a list above them."""
     shown_text = text.clean_lines(text.excerpt(block.text, block.characters_max))
-    return "\n".join(f"    {line}" for line in shown_text.splitlines())
+    fence = "```"
+    while fence in shown_text:
+        fence += "`"
+    return f"{fence}\n{shown_text}\n{fence}"
 
 
 def _folded(title: str, parts: list[str]) -> str:

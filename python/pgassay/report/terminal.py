@@ -138,11 +138,12 @@ class _Page:
             case Table():
                 self.table(block)
             case Code():
-                # Not wrapped, so that it can be copied.
+                # Not wrapped, and no sign becomes another one, so that it can be copied.
                 label = f"{block.label}: ".ljust(_LABEL_WIDTH) if block.label else ""
                 content = text.clean_lines(text.excerpt(block.text, block.characters_max))
                 for copied in content.splitlines():
-                    self.console.print(self.text(f"{label or '  '}{copied}"), soft_wrap=True)
+                    shown_line = self.copied(f"{label or '  '}{copied}")
+                    self.console.print(Text(shown_line), soft_wrap=True)
             case Tree():
                 for line in block.lines:
                     self.tree_line(line)
@@ -178,6 +179,10 @@ class _Page:
         """The text as this output can show it."""
         cleaned = text.clean(content)
         return cleaned if self.unicode else text.ascii_only(cleaned)
+
+    def copied(self, content: str) -> str:
+        """A text to be copied, whose signs beyond ASCII are escapes where this output can't show them."""
+        return content if self.unicode else content.encode("ascii", "backslashreplace").decode("ascii")
 
     def text(self, content: str, style: str = "") -> Text:
         """The same with a style."""

@@ -1,5 +1,6 @@
 """Names and texts as a report shows them: harmless, cut; the words of figures beside them."""
 
+import shlex
 import unicodedata
 
 from pgassay.model.result import ArmResult, TwinResult
@@ -50,6 +51,7 @@ __all__ = [
     "quantity",
     "ratio",
     "seconds",
+    "shell_word",
     "size",
     "span",
     "twin_sentence",
@@ -86,6 +88,27 @@ def clean_lines(content: str) -> str:
     return "\n".join(clean(line) for line in content.splitlines())
 
 
+def shell_word(word: str, *, is_ascii: bool = False) -> str:
+    """A word of a command line, to be pasted into a shell as it is; `is_ascii`: written in ASCII alone.
+
+    Line breaks and what can't be shown are escapes within $'…', which bash, zsh and ksh read.
+    """
+    if word.isprintable() and (word.isascii() or not is_ascii):
+        return shlex.quote(word)
+    return f"$'{''.join(_shell_character(each, is_ascii=is_ascii) for each in word)}'"
+
+
+def _shell_character(character: str, *, is_ascii: bool) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable() and (character.isascii() or not is_ascii):
+        return character
+    if character == "\n":
+        return r"\n"
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
 def excerpt(content: str, characters_max: int) -> str:
     """The beginning of a text that is longer than a page should hold, with the length of the whole."""
     if len(content) <= characters_max:
@@ -104,6 +127,10 @@ def ascii_only(text: str) -> str:
         .replace("…", "...")
         .replace("µ", "u")
         .replace("→", "->")
+        .replace("−", "-")
+        .replace("⁶", "^6")
+        .replace("“", '"')
+        .replace("”", '"')
         .translate(_BARS_ASCII)
     )
     return plain.encode("ascii", "backslashreplace").decode("ascii")

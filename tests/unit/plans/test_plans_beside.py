@@ -269,3 +269,12 @@ def test_shares_of_a_change_are_never_more_than_all_of_it() -> None:
         "In all 900 ms less in B: 1.800 s less at the Seq Scan on t; but 900 ms more at other nodes." in words
     )
     assert "%" not in words
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_long_statement_that_is_cut_says_so(number: int) -> None:
+    plan = SELF_JOIN_17.model_copy(update={"statement": "SELECT 1 -- " + "x" * 3000})
+    plans = (plan, plan)[:number]
+    page = explain_page.page_of(ExplainResult(plans=plans, beside=beside(*plans) if number == 2 else None))
+    for shown in (page.terminal(width=80), page.markdown(), page.html()):
+        assert "(cut: 3,012 characters in all)" in shown.replace("\n", " ")

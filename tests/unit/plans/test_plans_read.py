@@ -113,6 +113,44 @@ def test_psql_s_json_has_a_plus_at_the_end_of_each_line() -> None:
     same(only(as_psql_json(json_document())), only(TEXT))
 
 
+def drawn(lines: list[str], ends: str = "") -> str:
+    """As psql shows lines with \\pset border 2 and linestyle unicode; `ends`: what ends all but the last."""
+    width = max(map(len, lines)) + 3
+    rows = "".join(f"│ {line:<{width - 2}}{ends or ' '}│\n" for line in lines[:-1])
+    return (
+        f"┌{'─' * width}┐\n│{'QUERY PLAN':^{width}}│\n├{'─' * width}┤\n{rows}"
+        f"│ {lines[-1]:<{width - 1}}│\n└{'─' * width}┘\n(9 rows)\n"
+    )
+
+
+JSON_LINES = json.dumps([json_document()], indent=2).split("\n")
+EXPANDED_JSON = [f"{line:<90}+" for line in JSON_LINES[:-1]] + JSON_LINES[-1:]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(drawn(TEXT.split("\n")), id="text in a border"),
+        pytest.param(as_psql(TEXT).replace("---", "───").replace("--", "──"), id="text below a line"),
+        pytest.param(
+            "".join(f"─[ RECORD 1 ]─────\nQUERY PLAN │ {line}\n" for line in TEXT.split("\n")),
+            id="text in expanded display",
+        ),
+        pytest.param(drawn(JSON_LINES, "↵"), id="JSON in a border"),
+        pytest.param(as_psql_json(json_document()).replace("+\n", "↵\n"), id="JSON below a line"),
+        pytest.param(
+            "-[ RECORD 1 ]---\nQUERY PLAN | " + f"\n{' ' * 10} | ".join(EXPANDED_JSON), id="JSON expanded"
+        ),
+        pytest.param(
+            "─[ RECORD 1 ]───\nQUERY PLAN │ " + f"\n{' ' * 10} │ ".join(EXPANDED_JSON).replace("+\n", "↵\n"),
+            id="JSON expanded and drawn",
+        ),
+    ],
+)
+def test_psql_s_lines_may_be_drawn(written: str) -> None:
+    same(only(written), only(TEXT))
+
+
 def test_a_quoted_string_or_name_may_go_on_in_the_next_line() -> None:
     plan = only(
         'Seq Scan on "two\nlines"  (cost=0.00..1.00 rows=1 width=4)\n'
@@ -157,6 +195,11 @@ def test_a_log_s_plans_in_text_and_json() -> None:
     assert [first.number, second.number] == [1, 2]
     assert [node.model_dump() for node in first.nodes] == [node.model_dump() for node in only(TEXT).nodes]
     assert [node.model_dump() for node in second.nodes] == [node.model_dump() for node in first.nodes]
+
+
+def test_the_values_of_parameters_are_no_part_of_the_statement() -> None:
+    message = f"duration: 1.000 ms  plan:\nQuery Text: SELECT $1\nQuery Parameters: $1 = 'a\nb'\n{TEXT}"
+    assert only(log_line(message)).statement == "SELECT $1"
 
 
 def test_the_csv_log_and_the_json_log() -> None:

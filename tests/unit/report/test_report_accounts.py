@@ -95,6 +95,23 @@ def test_every_item_is_drawn_and_a_negative_residue_lies_left_of_zero() -> None:
     json.dumps(chart, allow_nan=False)
 
 
+def test_arms_that_differ_in_the_middle_of_their_names_have_a_bar_each() -> None:
+    stored = report_examples.stored(levels=["sync", "worker"], blocks=2)
+    result = report_examples.result(stored)
+    levels = [{"random_page_cost": cost, "effective_cache_size": "1GB"} for cost in ("1.1", "4", "4")]
+    levels[2] |= {"effective_cache_size": "4GB"}
+    arms = tuple(
+        result.arms[0].model_copy(update={"name": " ".join(level.values()), "levels": level})
+        for level in levels
+    )
+    made = accounts([arm.name for arm in arms])
+    result = result.model_copy(update={"arms": arms, "accounts": made})
+    for width in (WIDE_PX, NARROW_PX):
+        items = account_chart.specification(account_tables(result), width_px=width)["datasets"]["items"]
+        cpu = [row for row in items if row["item"] == "on CPU"]
+        assert len({row["arm"] for row in cpu}) == len(cpu) == 2
+
+
 def test_a_large_grid_draws_connections_first_and_no_more_than_fits() -> None:
     strata = [f"clients={number}" for number in range(15)]
     levels = ["sync", "worker"]

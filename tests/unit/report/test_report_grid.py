@@ -1,11 +1,14 @@
 """A grid of many arms: counted, shown at a glance, and its rows told apart in every format."""
 
+import pytest
+
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
-from pgassay.report.charts import interval_chart
+from pgassay.report.charts import heat_map, interval_chart
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, shortened_apart
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare import recorded_facts, verdicts
 from pgassay.report.labels import described
@@ -71,6 +74,44 @@ def test_every_row_of_a_grids_intervals_has_a_label_of_its_own() -> None:
         labels = [row["label"] for row in drawing["datasets"]["rows"]]
         assert len(set(labels)) == len(labels) == 2 * len(STRATA)
         assert "io_uring at clients=50" in labels
+
+
+LONG_NAMES = [
+    f"random_page_cost={cost} jit={jit} effective_cache_size={size}"
+    for cost in ("1.1", "4")
+    for jit in ("on", "off")
+    for size in ("1GB", "4GB")
+]
+
+
+@pytest.mark.parametrize("limit", [12, 14, 30, 34, 44])
+def test_no_two_names_are_shortened_to_the_same(limit: int) -> None:
+    made = shortened_apart(LONG_NAMES, limit)
+    assert list(made) == LONG_NAMES
+    assert len(set(made.values())) == len(LONG_NAMES)
+    assert max(map(len, made.values())) <= limit
+
+
+def test_names_that_need_not_be_cut_further_keep_their_ends() -> None:
+    made = shortened_apart(["a" * 20 + "1", "b" * 20 + "2", "short"], 10)
+    assert list(made.values()) == [f"{'a' * 5}…{'a' * 3}1", f"{'b' * 5}…{'b' * 3}2", "short"]
+
+
+@pytest.mark.parametrize("width_px", [NARROW_PX, WIDE_PX])
+def test_each_arm_of_a_grid_has_a_row_a_tile_and_a_bar_of_its_own(width_px: int) -> None:
+    """Two that the drawing names alike would lie upon each other, or be added up."""
+    result, _ = grid()
+    longer = {"storage": "", "effective_cache_size": "1GB"}
+    levels = [f"a-volume-of-the-catalogue-{name}-with-a-WAL-of-its-own" for name in ("gp3", "io1", "io2")]
+    arms = tuple(
+        arm.model_copy(update={"levels": longer | {"storage": level, "effective_cache_size": size}})
+        for arm, level, size in zip(result.arms, levels * 3, ["2GB", "1GB", "1GB"] * 3, strict=True)
+    )
+    result = result.model_copy(update={"arms": arms})
+    rows = interval_chart.specification(result, width_px=width_px)["datasets"]["rows"]
+    assert len({row["label"] for row in rows}) == len(rows)
+    cells = heat_map.specification(result, width_px=width_px)["datasets"]["cells"]
+    assert len({(cell["row"], cell["column"]) for cell in cells}) == len(cells) == 6
 
 
 def test_the_plan_of_a_large_grid_names_its_ends() -> None:

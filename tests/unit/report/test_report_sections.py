@@ -117,7 +117,10 @@ def test_whatever_was_recorded_is_harmless_in_every_output() -> None:
     for shown in said.values():
         assert "\x1b" not in shown
     assert said["terminal"].isascii()
-    for shown in (said["html"], re.sub(r"`+ ?[^\n]*`+|^    [^\n]*", "", said["markdown"], flags=re.M)):
+    for shown in (
+        said["html"],
+        re.sub(r"^(```+)$.*?^\1$|`+ ?[^\n]*`+", "", said["markdown"], flags=re.M | re.S),
+    ):
         assert "<script>" not in shown
     rows_shown = [line for line in said["markdown"].splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows_shown} == {4}

@@ -24,12 +24,17 @@ _SEVERITY = re.compile(
 # syslog numbers the lines of a message and writes tabs as #011.
 _SYSLOG = re.compile(r"^[^\n]{0,200}?\[\d{1,9}-\d{1,9}\] #011", re.MULTILINE)
 _HEADER = re.compile(r'^[ |"]*QUERY PLAN[ |"]*$')
-# psql's expanded display has a record for each line.
-_EXPANDED = "QUERY PLAN | "
+# psql's expanded display has a record for each line of the text, and one for all lines of the JSON.
+_EXPANDED = re.compile(r"(QUERY PLAN| {10}) \| ?")
+# What \pset linestyle unicode draws instead of signs of ASCII: lines, their ends, the end of a line within.
+_DRAWN = frozenset("─│┌┐└┘├┤┬┴┼═║╔╗╚╝╠╣╦╩╬ ")
+_DRAWN_ENDS = re.compile(r"^[│║](?= )|[│║](?=\s*$)|(?<=^QUERY PLAN )[│║]|(?<=^ {11})[│║]", re.MULTILINE)
+_DRAWN_BREAK = re.compile(r"↵(?=[| ]*$)", re.MULTILINE)
 _RULE = re.compile(r"^[-+ |]*-{3}[-+ |]*$")
 _ROWS = re.compile(r"^\(\d+ rows?\)\s*$")
 _CONTINUED = re.compile(r"\s*\+\s*$")
 _QUERY = "Query Text:"
+_PARAMETERS = re.compile(r"\nQuery Parameters: (?=\$1 = )")
 # A plan's last lines: what comes below one is another plan, however far to the right it stands.
 _ENDED = re.compile(r"^\s*(Planning Time|Execution Time|Total runtime): ")
 _JSON_BELOW = re.compile(r"^[\[{]\s*(\{\s*)?$", re.MULTILINE)
@@ -91,11 +96,13 @@ def _instead(text: str) -> str:
 
 def _undecorated(text: str) -> Iterator[str]:
     """The parts of a text that may be plans, without psql's heading, margin, borders and count of rows."""
-    lines = text.split("\n")
-    expanded = [line.removeprefix(_EXPANDED) for line in lines if line.startswith(_EXPANDED)]
-    if expanded:
-        yield "\n".join(expanded)
+    lines = _in_ascii(text).split("\n")
+    expanded = [line[match.end() :] for line in lines if (match := _EXPANDED.match(line))]
+    if any(line.startswith("QUERY PLAN | ") for line in lines):
+        is_json = expanded[0].lstrip()[:1] in ("[", "{")
+        yield "\n".join(_CONTINUED.sub("", line) if is_json else line for line in expanded)
         return
+    text = "\n".join(lines)
     headers = [place for place, line in enumerate(lines) if _HEADER.match(line)]
     if not headers:
         yield _unquoted(text)
@@ -115,6 +122,16 @@ def _undecorated(text: str) -> Iterator[str]:
         yield _unquoted("\n".join(body))
         if any(_is_top(line) for line in after):
             yield _unquoted("\n".join(after))
+
+
+def _in_ascii(text: str) -> str:
+    """A text with psql's borders as it draws them by default."""
+    if not any(sign in text for sign in "─│═║↵"):
+        return text
+    lines = (
+        "-" * len(line) if line.strip() and _DRAWN.issuperset(line) else line for line in text.split("\n")
+    )
+    return _DRAWN_BREAK.sub("+", _DRAWN_ENDS.sub("|", "\n".join(lines)))
 
 
 def _without_margin(line: str) -> str:
@@ -324,6 +341,11 @@ def _logged_plan(body: str) -> tuple[Mapping[str, object], str, str | None] | No
     if start is None:
         return None
     before = "\n".join(lines[:start])
-    statement = before.partition(_QUERY)[2].strip() if _QUERY in before else None
     document = plan_of_text("\n".join(lines[start:]))
-    return (document, "text", statement) if document is not None else None
+    if document is None:
+        return None
+    if _QUERY not in before:
+        return document, "text", None
+    # The values are no part of the statement, which is the same for others.
+    statement = _PARAMETERS.split(before.partition(_QUERY)[2].strip(), maxsplit=1)[0]
+    return document, "text", statement

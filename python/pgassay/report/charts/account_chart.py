@@ -1,9 +1,9 @@
 """The drawing of the accounts: one stacked bar for each arm, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pgassay.report.charts import drawing, palette
-from pgassay.report.charts.drawing import NARROW_PX, Specification, field, shortened, tips
+from pgassay.report.charts.drawing import NARROW_PX, Specification, field, shortened_apart, tips
 from pgassay.report.compare.accounts import RESIDUE, SHOWN, AccountTable
 
 _BAR_PX = 26
@@ -30,7 +30,8 @@ def specification(tables: Sequence[AccountTable], *, width_px: int) -> Specifica
     shown = _that_fit(tables)
     narrow = width_px <= NARROW_PX
     limit = 14 if narrow else 34
-    arms = list(dict.fromkeys(shortened(arm, limit) for table in shown for arm in table.arms))
+    labels = shortened_apart((arm for table in shown for arm in table.arms), limit)
+    arms = list(labels.values())
     colours = _colours(shown)
     labels_px = 16 + 7 * max(map(len, arms))
     encoding = {
@@ -70,7 +71,7 @@ def specification(tables: Sequence[AccountTable], *, width_px: int) -> Specifica
         "title": drawing.title("Where the time went", ["all threads of each kind, mean over trials"]),
         "padding": {"left": 4, "right": 16, "top": 4, "bottom": 4},
     }
-    return drawing.specification(chart, {"items": _data(shown, limit)})
+    return drawing.specification(chart, {"items": _data(shown, labels)})
 
 
 def _that_fit(tables: Sequence[AccountTable]) -> list[AccountTable]:
@@ -83,11 +84,11 @@ def _that_fit(tables: Sequence[AccountTable]) -> list[AccountTable]:
     return [table for table in tables if table in shown]
 
 
-def _data(tables: Sequence[AccountTable], limit: int) -> list[dict[str, object]]:
+def _data(tables: Sequence[AccountTable], labels: Mapping[str, str]) -> list[dict[str, object]]:
     return [
         {
             "panel": table.title,
-            "arm": shortened(arm, limit),
+            "arm": labels[arm],
             "full": arm,
             "item": row.name,
             "order": order,

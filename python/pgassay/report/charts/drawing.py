@@ -6,7 +6,7 @@ the same ones in a browser.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.report.charts import palette
@@ -16,6 +16,8 @@ NARROW_PX = 346
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 _TAG = re.compile(r"<[^<>]*>")
 _PNG_SCALE = 2.0
+# Of a word that is shortened for its ends at least this is kept.
+_WORD_MIN = 6
 
 # A specification of Vega-Lite, or a part of one.
 Specification = dict[str, object]
@@ -51,6 +53,27 @@ def shortened(label: str, limit: int) -> str:
         return label
     tail = limit // 2 - 1
     return f"{label[: limit - tail - 1]}…{label[-tail:]}"
+
+
+def shortened_apart(labels: Iterable[str], limit: int) -> dict[str, str]:
+    """Each label with its short form; no two are alike, since a drawing would take two rows for one.
+
+    Labels that differ in their middle have each word shortened: what differs are levels, at words' ends.
+    """
+    names = list(dict.fromkeys(labels))
+    for cut in (shortened, _shortened_words):
+        made = {name: cut(name, limit) for name in names}
+        if len(set(made.values())) == len(names):
+            return made
+    return {name: shortened(f"{number}: {name}", limit) for number, name in enumerate(names, start=1)}
+
+
+def _shortened_words(label: str, limit: int) -> str:
+    words = label.split(" ")
+    room = (limit - len(words) + 1) // len(words)
+    if len(label) <= limit or room < _WORD_MIN:
+        return shortened(label, limit)
+    return " ".join(shortened(word, room) for word in words)
 
 
 def field(name: str, kind: str = "quantitative", /, **rest: object) -> Specification:

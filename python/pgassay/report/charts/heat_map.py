@@ -6,7 +6,7 @@ from typing import TypedDict
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
-from pgassay.report.charts.drawing import NARROW_PX, Specification, field, layer, shortened, tips
+from pgassay.report.charts.drawing import NARROW_PX, Specification, field, layer, shortened_apart, tips
 from pgassay.report.labels import compared_factors, levels_alone, strata
 
 # From these ratios, to either side, a cell has the second and the third shade.
@@ -88,11 +88,13 @@ def _key(result: CompareResult, *, narrow: bool) -> list[str]:
 def _cells(result: CompareResult, *, narrow: bool) -> list[_Cell]:
     factors = compared_factors(result.arms)
     controls = {arm.stratum: text.clean(arm.name) for arm in result.arms if arm.verdict == "control"}
-    limit = 16 if narrow else 40
+    compared = [arm for arm in result.arms if arm.verdict != "control"]
+    rows = shortened_apart((text.clean(arm.stratum) for arm in compared), 16 if narrow else 40)
+    columns = shortened_apart((levels_alone(arm, factors) for arm in compared), 12 if narrow else 30)
     return [
         {
-            "row": shortened(text.clean(arm.stratum), limit),
-            "column": shortened(levels_alone(arm, factors), 12 if narrow else 30),
+            "row": rows[text.clean(arm.stratum)],
+            "column": columns[levels_alone(arm, factors)],
             "colour": _colour(arm),
             "ratio": text.ratio(arm.ratio) or "–",
             "word": "withheld" if arm.withheld else arm.verdict,
@@ -100,8 +102,7 @@ def _cells(result: CompareResult, *, narrow: bool) -> list[_Cell]:
             "full": text.clean(arm.name),
             "control": controls.get(arm.stratum, ""),
         }
-        for arm in result.arms
-        if arm.verdict != "control"
+        for arm in compared
     ]
 
 

@@ -5,7 +5,7 @@ import math
 from pgassay.model.result import ArmResult, CompareResult, TwinResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
-from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Specification, shortened
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Specification, shortened, shortened_apart
 from pgassay.report.charts.interval_rows import IntervalRow
 from pgassay.report.labels import compared_factors, levels_alone, short_name
 
@@ -26,33 +26,31 @@ def _interval_rows(result: CompareResult, *, narrow: bool) -> list[IntervalRow]:
     """Data of the interval plot: compared arms in the result's order, each stratum's twin after them."""
     factors = compared_factors(result.arms)
     twins = {twin.stratum: twin for twin in result.twins or (result.twin,)}
-    rows: list[IntervalRow] = []
-    strata = list(dict.fromkeys(arm.stratum for arm in result.arms))
-    limit = 44 if narrow else 40
-    for stratum in strata:
+    named: list[tuple[str, ArmResult | TwinResult]] = []
+    for stratum in dict.fromkeys(arm.stratum for arm in result.arms):
         suffix = f" at {text.clean(stratum)}" if stratum else ""
         for arm in result.arms:
             if arm.stratum == stratum and arm.verdict != "control":
                 # In a grid the stratum needs the room that the compared factor's name would take.
                 name = levels_alone(arm, factors) if stratum else short_name(arm, factors)
-                label = shortened(name + suffix, limit)
-                rows.append(_row_of(len(rows), label, arm, palette.ARMS[0], "circle", _says(arm)))
+                named.append((name + suffix, arm))
         if stratum in twins:
-            label = shortened(f"twin{suffix}" if stratum else "twin of the control", limit)
-            rows.append(_row_of(len(rows), label, twins[stratum], palette.TWIN, "diamond", "no interval yet"))
-    return rows
+            named.append((f"twin{suffix}" if stratum else "twin of the control", twins[stratum]))
+    labels = shortened_apart((name for name, _ in named), 44 if narrow else 40)
+    return [_row_of(number, labels[name], member) for number, (name, member) in enumerate(named)]
 
 
-def _says(arm: ArmResult) -> str:
+def _says(arm: ArmResult | TwinResult) -> str:
+    if isinstance(arm, TwinResult):
+        return "no interval yet"
     if arm.trials == 0:
         return "no interval: no valid trial"
     is_empty = arm.interval is None and arm.ratio is not None
     return "no interval fits all blocks" if is_empty else "no interval yet"
 
 
-def _row_of(
-    number: int, label: str, member: ArmResult | TwinResult, colour: str, shape: str, says: str
-) -> IntervalRow:
+def _row_of(number: int, label: str, member: ArmResult | TwinResult) -> IntervalRow:
+    is_twin = isinstance(member, TwinResult)
     low, high = text.bounds(member.interval) if member.interval else (None, None)
     # Where no single figure fits all blocks a point would pass for an answer.
     is_shown = member.interval is not None and member.ratio and math.isfinite(member.ratio)
@@ -63,9 +61,9 @@ def _row_of(
         "ratio": member.ratio if is_shown else None,
         "low": low,
         "high": high,
-        "colour": palette.QUIET_INK if withheld else colour,
-        "shape": shape,
-        "says": says,
+        "colour": palette.QUIET_INK if withheld else palette.TWIN if is_twin else palette.ARMS[0],
+        "shape": "diamond" if is_twin else "circle",
+        "says": _says(member),
         "full": text.clean(member.name) if isinstance(member, ArmResult) else label,
         "word": _word(member),
         "ratio_text": text.ratio(member.ratio),

@@ -182,9 +182,10 @@ def names(y: Specification, *, above: bool, limit_px: int, keep: str = "") -> Sp
 
 
 def _axis_ends(rows: Sequence[IntervalRow], margin: float) -> tuple[float, float]:
-    """A domain that holds the band, 1, every estimate, and every end within the span that is shown."""
+    """A domain that holds the band, 1, every estimate and prediction, and every end within the span shown."""
     logs = [math.log1p(margin) * 2, -math.log1p(margin) * 2]
-    estimates = [abs(math.log(row["ratio"])) for row in rows if row["ratio"]]
+    figures = [figure for row in rows for figure in (row["ratio"], row.get("predicted"))]
+    estimates = [abs(math.log(figure)) for figure in figures if figure and 0 < figure < math.inf]
     limit = max(math.log(_RATIO_SHOWN_MAX), math.log(2) + max(estimates, default=0.0))
     for row in rows:
         ends = (row["low"], row["high"], row["ratio"], row.get("predicted"))

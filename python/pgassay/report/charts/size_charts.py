@@ -72,7 +72,11 @@ def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specificati
     """A point for each volume that has a price: its price to the right, its time upwards."""
     rows = _volume_rows(group)
     scale = {"type": "log", "nice": False}
-    x = field("price", scale=scale, axis={"title": "price per month", "format": "~s", "tickCount": 6})
+    # A logarithmic axis has no place for what costs nothing, and would have none for the others either.
+    is_free = any(each.price_per_month == 0 for each in group.volumes)
+    price_scale = {"type": "linear", "nice": True} if is_free else scale
+    price_axis = {"title": "price per month", "format": "~s", "tickCount": 6}
+    x = field("price", scale=price_scale, axis=price_axis)
     time_axis = {"title": f"seconds of a {group.unit}", "format": "~g", "tickCount": 6}
     y = field("time", scale=scale | {"zero": False}, axis=time_axis)
     colours = {"domain": list(_KINDS), "range": [palette.ARMS[0], palette.ARMS[1], palette.QUIET_INK]}

@@ -1,12 +1,11 @@
 """The last section: where everything lies, how to repeat it, and how to cite it."""
 
 import hashlib
-import shlex
 
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, QUIET, Code, Paragraph, Section
-from pgassay.report.text import clean, join, plural
+from pgassay.report.text import clean, join, plural, shell_word
 
 
 def section(material: Material) -> Section:
@@ -33,7 +32,7 @@ def section(material: Material) -> Section:
 
 def reproduce_command(stored: StoredExperiment) -> str:
     """The command line that repeats the experiment, quoted for a shell."""
-    return clean(" ".join(shlex.quote(part) for part in stored.experiment.command))
+    return " ".join(map(shell_word, stored.experiment.command))
 
 
 def fingerprint(stored: StoredExperiment) -> str:

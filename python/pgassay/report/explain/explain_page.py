@@ -90,7 +90,7 @@ def _sections(result: ExplainResult) -> list[Section]:
     changed = ({}, {}) if not made.matches else _marks(result)
     statements = list(dict.fromkeys(plan.sql or plan.statement for plan in result.plans))
     if len(statements) == 1 and statements[0]:
-        blocks.append(Code(statements[0][:_STATEMENT_MAX], where=HTML))
+        blocks.append(Code(statements[0], characters_max=_STATEMENT_MAX, where=HTML))
     parts = tuple(
         tuple(_half(plan, name, marks, with_statement=len(statements) > 1))
         for plan, name, marks in ((first, "A", changed[0]), (second, "B", changed[1]))
@@ -108,7 +108,7 @@ def _half(plan: ExplainedPlan, name: str, marks: dict[int, str], *, with_stateme
     yield Subheading(name)
     yield from (Paragraph(line) for line in _account(plan))
     if with_statement and (plan.sql or plan.statement):
-        yield Code(str(plan.sql or plan.statement)[:_STATEMENT_MAX])
+        yield Code(str(plan.sql or plan.statement), characters_max=_STATEMENT_MAX)
     if plan.findings:
         yield bullets([finding.sentence for finding in plan.findings], title="Findings")
     lines = tuple(tree_lines(plan, marks))
@@ -145,9 +145,9 @@ def _plan_sections(
     lines = tuple(tree_lines(plan, changed))
     blocks: list[Block] = [Paragraph(line) for line in _account(plan)]
     if plan.sql or plan.statement:
-        shown = str(plan.sql or plan.statement)[:_STATEMENT_MAX]
-        blocks.append(Code(shown, where=EVERYWHERE - HTML))
-        blocks.append(Fold("Statement", (Code(shown),), where=HTML))
+        shown = Code(str(plan.sql or plan.statement), characters_max=_STATEMENT_MAX)
+        blocks.append(replace(shown, where=EVERYWHERE - HTML))
+        blocks.append(Fold("Statement", (shown,), where=HTML))
     if plan.findings:
         blocks.append(bullets([finding.sentence for finding in plan.findings], title="Findings"))
     if plan.executed:

@@ -5,7 +5,6 @@ that differ, the machine, the builds, and the command that repeats it.
 """
 
 import re
-import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -40,10 +39,9 @@ def render(material: Material) -> str:
         *_functions(material),
         _basis(material),
         _machine(material),
-        _command(material.stored),
     ]
-    made = "\n\n".join(part for part in parts if part)
-    return text.ascii_only(re.sub(r"(?<=\d) %", "%", made)) + "\n"
+    said = text.ascii_only(re.sub(r"(?<=\d) %", "%", "\n\n".join(part for part in parts if part)))
+    return f"{said}\n\n{_command(material.stored)}\n"
 
 
 def _paragraphs(lines: Iterable[str], first: str = "", rest: str = "") -> str:
@@ -253,7 +251,7 @@ def _machine(material: Material) -> str:
 def _command(stored: StoredExperiment) -> str:
     """The command line that repeats it, over as many lines as it takes, to be pasted as it is."""
     lines, line = ["To repeat it:"], INDENT
-    for word in (shlex.quote(text.clean(part)) for part in stored.experiment.command):
+    for word in (text.shell_word(part, is_ascii=True) for part in stored.experiment.command):
         # Room for the backslash that says that the command goes on.
         if line.strip() and len(line) + 1 + len(word) > COLUMNS - 2:
             lines.append(f"{line} \\")
