@@ -21,7 +21,8 @@ pub struct Look {
     /// Whether it may write, as far as its own words say.
     pub writes: bool,
     /// Whether a server may be another afterwards: it writes, runs code that may, makes a table by SELECT INTO, takes a
-    /// sequence's value or locks rows, none of which a read-only transaction may do.
+    /// sequence's value or locks rows, none of which a read-only transaction may do; or it ends that transactions are
+    /// read-only.
     pub changes: bool,
     /// Whether it asks for row locks or calls for what may wait for others.
     pub locks: bool,
@@ -46,6 +47,8 @@ const WRITING: [&str; 16] = [
 ];
 const CHANGING: [&str; 4] = ["do", "into", "nextval", "setval"];
 const LOCKING: [&str; 3] = ["share", "update", "lock"];
+/// Settings without which a session of a replay could write through a function.
+const READ_ONLY: [&str; 2] = ["default_transaction_read_only", "transaction_read_only"];
 
 /// Looks through a text.
 pub fn look(text: &[u8]) -> Look {
@@ -67,10 +70,22 @@ pub fn look(text: &[u8]) -> Look {
     };
     found.writes = WRITING.iter().any(has) && !is_copy_out(&found.words);
     let locks_rows = has(&"for") && has(&"share");
-    found.changes = found.writes || locks_rows || CHANGING.iter().any(has);
+    let is_writable = may_lift_read_only(text, &found);
+    found.changes = found.writes || locks_rows || is_writable || CHANGING.iter().any(has);
     let asks = |word: &String| word.starts_with("pg_advisory");
     found.locks = found.writes || LOCKING.iter().any(has) || found.words.iter().any(asks);
     found
+}
+
+/// Whether it makes its transaction or the session's next ones READ WRITE: drivers send that behind read-only work.
+fn may_lift_read_only(text: &[u8], found: &Look) -> bool {
+    let has = |word: &str| found.words.iter().any(|known| known == word);
+    let names = |name: &str| {
+        let is_value = |at: &Range<usize>| text[at.clone()].eq_ignore_ascii_case(name.as_bytes());
+        (has("set") && has(name)) || (has("set_config") && found.values.iter().any(is_value))
+    };
+    let by_mode = has("read") && has("write") && (has("begin") || has("transaction"));
+    by_mode || (READ_ONLY.iter().any(|name| names(name)) && !has("on") && !has("true"))
 }
 
 /// COPY … TO: the only one of the words that reads.
@@ -194,11 +209,25 @@ mod tests {
             "SELECT * INTO copied FROM t",
             "SELECT nextval('s')",
             "SELECT * FROM t FOR SHARE",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+            "BEGIN READ WRITE",
+            "SET default_transaction_read_only = off",
+            "SELECT set_config('transaction_read_only', 'off', true)",
         ] {
             let found = look(text.as_bytes());
             assert!(found.changes && !found.writes, "{text}");
         }
-        assert!(!plain.changes && !look(b"SELECT share FROM t").changes);
+        for text in [
+            "SELECT share FROM t",
+            "SELECT read, write FROM disk",
+            "BEGIN READ ONLY",
+            "SET transaction_read_only = on",
+            "SHOW transaction_read_only",
+            "SELECT set_config('work_mem', '1MB', false)",
+        ] {
+            assert!(!look(text.as_bytes()).changes, "{text}");
+        }
+        assert!(!plain.changes);
         assert!(look(b"COPY t FROM STDIN").writes);
         assert!(!look(b"COPY t TO STDOUT").writes);
         assert!(
