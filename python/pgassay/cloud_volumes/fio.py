@@ -29,7 +29,9 @@ class FioInterval:
 
 @dataclass(frozen=True)
 class FioRun:
-    """One direction of one job. `depth`: requests on their way at once, of all processes that ran then.
+    """One direction of one job. `depth`: requests on their way at once, of all processes that ran then;
+    `is_one_by_one`: its engine had one instead of the depth that was asked for. `is_buffered`: it went
+    through the page cache.
 
     `latency_ns`: percentile (0 to 100) → from before the submission to the completion; `flush_ns`: the median
     of its fsync or fdatasync, None where it made none. `both_iops` and `both_bytes_per_s` are of reads and
@@ -51,6 +53,8 @@ class FioRun:
     flush_ns: float | None
     size_bytes: int | None
     series: tuple[FioInterval, ...] = ()
+    is_one_by_one: bool = False
+    is_buffered: bool = False
 
 
 def read_fio(path: Path) -> list[FioRun]:
@@ -157,15 +161,17 @@ def _runs_of(
     options = [{**shared, **_table(job, "job options")} for job in jobs]
     # One alone tells of all its processes together.
     processes = _count(options[0].get("numjobs")) if len(jobs) == 1 else 1
-    depth = sum(_count(each.get("iodepth")) for each in options) * processes
+    asked = [_count(each.get("iodepth")) for each in options]
+    is_one_by_one = [_is_one_by_one(job) for job in jobs]
+    depth = sum(1 if one else each for each, one in zip(asked, is_one_by_one, strict=True)) * processes
     both_iops = sum(_number(each, "iops") for each in _done(jobs))
     both_bytes_per_s = sum(_bandwidth(each) for each in _done(jobs))
-    for job, given in zip(jobs, options, strict=True):
+    for job, given, each, one in zip(jobs, options, asked, is_one_by_one, strict=True):
         pattern = str(given.get("rw") or given.get("readwrite") or "read")
-        request_bytes = size_of(str(given.get("bs") or given.get("blocksize") or "4k").split(",")[0])
-        if request_bytes is None or request_bytes <= 0:
-            continue
         for name in ("read", "write"):
+            request_bytes = _request_bytes(given, name)
+            if request_bytes is None or request_bytes <= 0:
+                continue
             table = _table(job, name)
             if min(_number(table, "total_ios"), _number(table, "iops"), _bandwidth(table)) <= 0:
                 continue
@@ -184,7 +190,26 @@ def _runs_of(
                 flush_ns=_percentiles(_table(_table(job, "sync"), "lat_ns")).get(50.0),
                 size_bytes=size_of(str(given.get("size", ""))),
                 series=series,
+                is_one_by_one=one and each > 1,
+                is_buffered=_is_buffered(given),
             )
+
+
+def _request_bytes(given: Document, direction: str) -> int | None:
+    """The size of a read or a write: of two the first is that of reads; fio's default if it is left out."""
+    sizes = str(given.get("bs") or given.get("blocksize") or "4k").split(",")
+    return size_of(sizes[min(1, len(sizes) - 1) if direction == "write" else 0] or "4k")
+
+
+def _is_one_by_one(job: Document) -> bool:
+    """Whether there was never more than one request in flight: a synchronous engine ignores iodepth."""
+    levels = _table(job, "iodepth_level")
+    return bool(levels) and not any(_number(levels, level) for level in levels if level != "1")
+
+
+def _is_buffered(given: Document) -> bool:
+    """Whether fio read and wrote through the page cache, as it does unless it is told otherwise."""
+    return str(given.get("direct", "0")) == "0" and str(given.get("buffered", "1")) != "0"
 
 
 def _latency(table: Document) -> dict[float, float]:

@@ -70,6 +70,7 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
 
 
 def _entry(runs: Sequence[FioRun], name: str, size_gib: int | None, notes: list[str]) -> VolumeEntry:
+    _doubt(runs, notes)
     latency = _latency(runs, notes)
     small = [run for run in runs if run.request_bytes <= SMALL_BYTES]
     random = [run for run in small if run.is_random]
@@ -109,6 +110,23 @@ def _entry(runs: Sequence[FioRun], name: str, size_gib: int | None, notes: list[
     )
 
 
+def _doubt(runs: Sequence[FioRun], notes: list[str]) -> None:
+    """What makes the figures of whole runs others than the volume's."""
+    one_by_one, buffered = (
+        ", ".join(dict.fromkeys(run.file for run in runs if getattr(run, name)))
+        for name in ("is_one_by_one", "is_buffered")
+    )
+    if one_by_one:
+        notes.append(
+            f"{one_by_one}: fio had one request in flight at a time instead of --iodepth, as with its "
+            "default engine: run --ioengine=libaio."
+        )
+    if buffered:
+        notes.append(
+            f"{buffered}: fio went through the page cache, whose figures these may be: run --direct=1."
+        )
+
+
 def to_toml(fitted: FittedVolume, day: date) -> str:
     """The entry as a file for --catalogue, with its notes as comments."""
     entry, name = fitted.entry, fitted.name
@@ -118,7 +136,7 @@ def to_toml(fitted: FittedVolume, day: date) -> str:
     )
     assumed = ", ".join(_quoted(word) for word in entry.assumed)
     lines = [
-        *(f"# {note}" for note in fitted.notes),
+        *(f"# {_escaped(note)}" for note in fitted.notes),
         "",
         f'[sources."{name}-fio"]',
         f"title = {_quoted(entry.title)}",
@@ -149,10 +167,13 @@ def to_toml(fitted: FittedVolume, day: date) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML; control characters, which file names may hold, as escapes."""
-    signs = {'"': '\\"', "\\": "\\\\"}
-    escaped = (f"\\u{ord(sign):04x}" if ord(sign) < 32 or ord(sign) == 127 else sign for sign in text)
-    return '"' + "".join(signs.get(sign, sign) for sign in escaped) + '"'
+    """A basic string of TOML."""
+    return '"' + _escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def _escaped(text: str) -> str:
+    """The text with control characters, which file names may hold, as TOML's escapes."""
+    return "".join(f"\\u{ord(sign):04x}" if ord(sign) < 32 or ord(sign) == 127 else sign for sign in text)
 
 
 def _latency(runs: Sequence[FioRun], notes: list[str]) -> LatencyEntry:

@@ -247,6 +247,42 @@ def test_processes_that_fio_tells_of_one_by_one_share_the_volume(tmp_path: Path)
     assert (run.depth, run.both_iops) == (32, 3000)
 
 
+def test_depth_that_fio_did_not_reach_is_none(tmp_path: Path) -> None:
+    """A synchronous engine, fio's default, has one request in flight whatever --iodepth says."""
+    jobs = [job(median_ns=6e5, sigma=0.4, depth=depth, iops=1600.0) for depth in (1, 32, 64)]
+    for each in jobs:
+        each["iodepth_level"] = {"1": 100.0, "2": 0.0, "32": 0.0, ">=64": 0.0}
+    runs = read_fio(written(tmp_path, *jobs))
+    assert [run.depth for run in runs] == [1, 1, 1]
+    said = " ".join(fit(runs, "mine", 1).notes)
+    assert "is the volume's ceiling" not in said and "Only one depth measures operations" in said
+    assert "had one request in flight at a time instead of --iodepth" in said and "libaio" in said
+    jobs[1]["iodepth_level"] = {"1": 0.1, "2": 0.1, "32": 99.8}
+    jobs[1]["job options"]["numjobs"] = jobs[2]["job options"]["numjobs"] = "4"
+    assert [run.depth for run in read_fio(written(tmp_path, *jobs))] == [1, 128, 4]
+
+
+def test_buffered_runs_are_told(tmp_path: Path) -> None:
+    """Without --direct=1 fio may have read the page cache."""
+    words = "run --direct=1"
+    buffered = job(median_ns=6e5, sigma=0.4)
+    for options, is_told in (({}, True), ({"direct": "0"}, True), ({"buffered": "0"}, False)):
+        job_of = {**buffered, "job options": {**buffered["job options"], **options}}
+        said = " ".join(fit(read_fio(written(tmp_path, job_of)), "mine", 1).notes)
+        assert (words in said) == is_told
+    recorded = fit(read_fio(RECORDED / "depth1.json"), "mine", 1)
+    assert words not in " ".join(recorded.notes)
+
+
+@pytest.mark.parametrize(("size", "sizes"), [("8k,64k", [8192, 65536]), (",64k", [4096, 65536])])
+def test_writes_have_their_own_size(tmp_path: Path, size: str, sizes: list[int]) -> None:
+    """fio's bs=READ,WRITE."""
+    both = job(median_ns=6e5, sigma=0.4, rw="randrw")
+    both["write"] = both["read"]
+    both["job options"]["bs"] = size
+    assert [run.request_bytes for run in read_fio(written(tmp_path, both))] == sizes
+
+
 @pytest.mark.parametrize("rate", [0.3, 0.0])
 def test_rates_of_next_to_nothing_are_rates_and_none_at_all_is_no_run(tmp_path: Path, rate: float) -> None:
     slow = job(median_ns=6e8, sigma=0.4, depth=32, iops=rate)
