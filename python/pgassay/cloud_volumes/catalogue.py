@@ -16,8 +16,6 @@ from pgassay.model.volumes.catalogue import Catalogue
 OWN_FILE = "volumes.toml"
 _TABLES = ("sources", "volumes", "instances", "prices")
 _NEEDS_SOURCES = ("volumes", "instances", "prices")
-# The source of what a user's file says, where it names none itself.
-YOURS = "yours"
 
 Table = dict[str, object]
 
@@ -60,15 +58,17 @@ def _own_document(path: Path) -> Table:
         raise UsageError(f"{path}: there is no table '{unknown[0]}': the tables are {', '.join(_TABLES)}")
     # The catalogue keeps its own date: that of the comparison with the providers.
     read = str(document.pop("date", "")) or date.fromtimestamp(path.stat().st_mtime).isoformat()
+    # Its own name, so that of several files each is the source of its own entries.
+    source = str(path)
     for kind in _TABLES:
         table = document.get(kind, {})
         if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
             raise UsageError(f"{path}: '{kind}' must be tables, as [{kind}.NAME]")
         for entry in table.values():
             if kind in _NEEDS_SOURCES and "sources" not in entry:
-                entry["sources"] = [YOURS]
+                entry["sources"] = [source]
     sources = cast(Table, document.setdefault("sources", {}))
-    sources.setdefault(YOURS, {"title": str(path), "read": read})
+    sources.setdefault(source, {"title": source, "read": read})
     return document
 
 

@@ -229,6 +229,14 @@ def test_a_file_of_ones_own_adds_and_corrects(tmp_path: Path) -> None:
     assert (facts.date, facts.files) == (CATALOGUE.date, (str(own),))
 
 
+def test_each_of_several_files_is_the_source_of_its_own_entries(tmp_path: Path) -> None:
+    files = [tmp_path / "one.toml", tmp_path / "two.toml"]
+    for file in files:
+        file.write_text(OWN.replace("cheap", file.stem).replace("prices.hoster", f"prices.{file.stem}"))
+    volumes = explain(["one,size=100GiB", "two,size=100GiB"], load_catalogue(files)).volumes
+    assert [volume.sources[0].title for volume in volumes] == [str(file) for file in files]
+
+
 ONE_RANGE = "[[volumes.gp3.ranges]]\nfrom_gib = 1\nto_gib = 9\n"
 INSTANCE = "[instances.mine]\nprovider = 'aws'\n"
 PRICES = "[prices.aws-us-east-1.volumes]\n"
