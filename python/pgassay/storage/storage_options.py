@@ -25,6 +25,8 @@ from pgassay.value_syntax.quantities import BYTES_OF, size_bytes
 MEGABYTE = 1024 * 1024
 # What the block-I/O controller can enforce on any kind that has a block device.
 LIMIT_KEYS = ("read_mb_s", "write_mb_s", "read_iops", "write_iops")
+# Beyond every disk: the kernel's own bounds lie above it.
+_RATE_MAX = 10**9
 # What follows it is a storage of its own.
 WAL = "wal"
 
@@ -98,17 +100,19 @@ def _rate(key: str, value: str, text: str) -> float:
         rate = float(value)
     except ValueError:
         rate = math.nan
-    if not (math.isfinite(rate) and round(rate * MEGABYTE) >= 1):
+    if not (rate <= _RATE_MAX and round(rate * MEGABYTE) >= 1):
         raise UsageError(f"'{key}={value}' in '{text}' is not a rate: type MiB per second, e.g. {key}=125.")
     return rate
 
 
 def _count(key: str, value: str, text: str) -> int:
-    if not value.strip().isdecimal() or int(value) < 1:
+    digits = value.strip()
+    # Python refuses to make a number of thousands of digits.
+    if not digits.isdecimal() or len(digits) > 18 or not 1 <= int(digits) <= _RATE_MAX:
         raise UsageError(
             f"'{key}={value}' in '{text}' is not a rate: type requests per second, e.g. {key}=3000."
         )
-    return int(value)
+    return int(digits)
 
 
 def _path(key: str, value: str, text: str) -> str:
