@@ -158,6 +158,11 @@ def _check_iops(spec: VolumeSpec, rate: Rate) -> None:
         raise UsageError(
             f"{spec.name} of {spec.size_gib} GiB has no IOPS to order, its size decides them: leave iops out."
         )
+    least = rate.settable.minimum
+    if least is not None and spec.iops < least:
+        raise UsageError(
+            f"{spec.name} is ordered with at least {plain(least)} IOPS: type iops={plain(least)} or more."
+        )
     included = rate.of_size(spec.size_gib)
     if rate.settable.per_gib is not None:
         allowed = max(included, rate.settable.per_gib * spec.size_gib)

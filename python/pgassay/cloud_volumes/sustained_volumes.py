@@ -162,7 +162,8 @@ def _operations_needed(here: Range, entry: VolumeEntry, size_gib: int, demand: t
 def _orders(here: Range, entry: VolumeEntry, size_gib: int, demand: tuple[float, float]) -> Iterator[str]:
     operations, throughput = here.operations, here.throughput
     if operations is not None and operations.settable is not None:
-        iops = math.ceil(_operations_needed(here, entry, size_gib, demand))
+        needed = _operations_needed(here, entry, size_gib, demand)
+        iops = math.ceil(max(needed, operations.settable.minimum or 0))
         if iops > operations.of_size(size_gib):
             yield f"iops={iops}"
     if throughput is not None and throughput.settable is not None:

@@ -55,6 +55,8 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ),
         ("gp2,size=20GiB,throughput=300", "gp2 of 20 GiB has no throughput to order: leave throughput out."),
         ("st1,size=200GiB,iops=300", "st1 limits bytes only: leave iops out."),
+        ("io2,size=100GiB,iops=99", "io2 is ordered with at least 100 IOPS: type iops=100 or more."),
+        ("io1,size=100GiB,iops=1", "io1 is ordered with at least 100 IOPS: type iops=100 or more."),
         ("io2,size=100GiB", "io2 is ordered with its IOPS: type io2,…,iops=3000."),
         (
             "gp2,size=20TiB",
@@ -267,6 +269,10 @@ NAMES = {
         ("[volumes.gp3.latency]\nmedian_ms = inf\nhigh_ms = inf", "volumes.gp3.latency.median_ms: Input"),
         (f"{ONE_RANGE}operations = {{ base = inf, quantum_kib = 4 }}", "ranges.0.operations.base: Input"),
         (f"{ONE_RANGE}operations = {{ base = 9, quantum_kib = 9999999 }}", "operations.quantum_kib: Input"),
+        (
+            f"{ONE_RANGE}throughput = {{ base = 9, settable = {{ minimum = 3, maximum = 2 }} }}",
+            "throughput.settable: minimum 3.0 is above maximum 2.0",
+        ),
         (f"{ONE_RANGE}throughput = {{ base = 9, minimum = 3, maximum = 2 }}", "minimum 3.0 is above maximum"),
         (f"{INSTANCE}operations = {{ base = 3000 }}", "instances.mine: operations need quantum_kib"),
         (

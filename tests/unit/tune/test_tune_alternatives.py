@@ -189,6 +189,13 @@ def test_more_bytes_have_the_operations_ordered_that_they_need(text: str, mib_s:
     assert found is not None and text_of(found) == wanted
 
 
+@pytest.mark.parametrize("name", ["io1", "io2"])
+def test_no_fewer_operations_are_offered_than_can_be_ordered(name: str) -> None:
+    loaded = catalogue().catalogue
+    found = cheapest_sustained(parse_volume(f"{name},size=4GiB,iops=200", loaded), loaded, 20.0, 1e5)
+    assert found is not None and text_of(found) == f"{name},size=4GiB,iops=100"
+
+
 def test_where_the_instance_is_the_limit_no_volume_is_offered() -> None:
     small = parse_storage("volume:gp3,size=400GiB,iops=12000,throughput=1000,instance=m6g.large")
     found = other_storages(arm_spec({}).model_copy(update={"storage": small}))

@@ -70,13 +70,20 @@ class Burst(Frozen):
 class Settable(Frozen):
     """What a user may order: up to `maximum`, `per_gib` · size and, of throughput, `per_operation` · IOPS.
 
-    What is included may always be had. `required`: there is no default.
+    What is included may always be had. `required`: there is no default; `minimum`: no less is sold.
     """
 
+    minimum: Positive | None = None
     maximum: Positive
     per_gib: Positive | None = None
     per_operation: Positive | None = None
     required: bool = False
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.minimum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}")
+        return self
 
 
 class Rate(Frozen):
