@@ -12,7 +12,7 @@ from pgassay.model.volumes.offer import Delivery, LimitOffer, Phase
 
 PAGE_BYTES = 8192
 STREAM_BYTES = 128 * 1024
-# What would end later is not told: by then an allowance of a day is whole again.
+# Where there is an allowance of a day, what would end later is not told: by then it is whole again.
 HORIZON_S = 86_400.0
 # Limits within this share of the tightest bind with it.
 _ALIKE = 1e-9
@@ -44,9 +44,10 @@ def cost(limit: Limit, request_bytes: int, *, sequential: bool) -> float:
 
 
 def delivery(load: str, limits: Sequence[Limit], request_bytes: int, *, sequential: bool) -> Delivery:
-    """The phases of a day of a load that always has requests waiting."""
+    """The phases of a load that always has requests waiting; of a day where an allowance comes back."""
     costs = [cost(limit, request_bytes, sequential=sequential) for limit in limits]
     left = [limit.fill for limit in limits]
+    horizon_s = HORIZON_S if any(limit.reset_period_s is not None for limit in limits) else math.inf
     phases: list[Phase] = []
     now_s = 0.0
     while True:
@@ -62,7 +63,7 @@ def delivery(load: str, limits: Sequence[Limit], request_bytes: int, *, sequenti
             if credits > 0 and drain > _ALIKE * rate
         ]
         length_s = min(ends, default=math.inf)
-        if now_s + length_s > HORIZON_S:
+        if now_s + length_s > horizon_s:
             length_s = math.inf
         phase = Phase(
             until_s=None if math.isinf(length_s) else now_s + length_s,

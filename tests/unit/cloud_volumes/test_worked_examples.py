@@ -48,6 +48,15 @@ def test_an_empty_gp2_of_250_gib_reads_as_fast_as_its_operations_allow() -> None
     assert offer("gp2,size=250GiB").deliveries[1].phases[0].bytes_per_s / MIB == 250
 
 
+def test_a_burst_of_more_than_a_day_ends_too() -> None:
+    first, last = offer("gp2,size=990GiB").deliveries[0].phases
+    assert (first.until_s, first.requests_per_s) == (pytest.approx(180_000), 3000)
+    assert (last.until_s, last.requests_per_s) == (None, 2970)
+    # An instance's allowance is whole again by then.
+    (only,) = offer("gp2,size=990GiB,instance=i7i.2xlarge").deliveries[0].phases
+    assert (only.until_s, only.requests_per_s) == (None, 3000)
+
+
 def test_requests_are_counted_in_units() -> None:
     operations, throughput = limits_of(
         parse_volume("gp3,size=100GiB", CATALOGUE.catalogue), CATALOGUE.catalogue
