@@ -8,6 +8,7 @@ import probe_samples as samples
 from pgassay.model.probe import (
     METHODS,
     Alternative,
+    Ceilings,
     CellRun,
     CellSpec,
     MeasuredCell,
@@ -26,8 +27,8 @@ from pgassay.probe.analysis.probe_plan import (
     work_cell,
     worker_counts,
 )
-from pgassay.probe.analysis.probe_sentences import _first
-from pgassay.probe.analysis.recommend import _knee_words, leader, shell_lines
+from pgassay.probe.analysis.probe_sentences import _depth, _first
+from pgassay.probe.analysis.recommend import _growing_workers, _knee_words, leader, shell_lines
 from pgassay.probe.analysis.regret import judge, next_round, weights
 
 
@@ -147,6 +148,32 @@ def test_what_is_slower_beyond_the_knee_is_told(rates: dict[str, float], said: s
     judged = judge(*two_values(rates, default="3"))
     assert judged is not None and judged.knee == "3"
     assert said in _knee_words(judged, "a scan")
+
+
+def test_no_more_workers_are_recommended_at_the_start_than_at_most() -> None:
+    judged = judge(*two_values({"1": 200.0, "2": 150.0, "8": 100.0}, default="8"))
+    assert judged is not None and judged.choice == "1"
+    made = _growing_workers(judged, None, "worker")
+    assert (made["io_min_workers"].value, made["io_max_workers"].value) == ("1", "1")
+    method = Recommendation(value="worker", default="worker", reason="", knee=None, alternatives=())
+    lines = shell_lines({"io_method": method, **made}, 19, None)
+    assert [line.partition("  #")[0] for line in lines] == ["io_min_workers = 1", "io_max_workers = 1"]
+    assert "no more than io_max_workers" in made["io_min_workers"].reason
+
+
+@pytest.mark.parametrize(
+    ("at_32", "at_128", "said"),
+    [
+        (78_300.0, 86_000.0, "at most 86,000 with 128 in flight, 91 % of that with 32."),
+        (86_000.0, 84_000.0, "at most 86,000 with 32 in flight."),
+    ],
+)
+def test_the_most_random_reads_are_told_with_their_own_depth(at_32: float, at_128: float, said: str) -> None:
+    reads = {"1": 1000.0, "8": 8000.0, "32": at_32, "128": at_128}
+    made = Ceilings(
+        sequential_read_mb_s=None, random_read_iops=reads, latency_us_depth_1={}, fdatasync_per_s=None
+    )
+    assert _depth(made) == [f"Random reads of 8 kB: 1,000 a second one at a time, {said}"]
 
 
 def test_the_methods_differ_by_what_the_one_that_is_kept_costs_too() -> None:

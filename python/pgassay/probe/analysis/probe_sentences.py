@@ -165,11 +165,13 @@ def _depth(made: Ceilings) -> list[str]:
     known = {depth: value for depth, value in measured.items() if value}
     if len(known) < 2 or 1 not in known:
         return []
-    most = max(known.values())
+    deepest = max(known, key=lambda depth: known[depth])
+    most = known[deepest]
     enough = next(depth for depth, value in known.items() if value >= 0.9 * most)
+    near = "" if enough == deepest else f", {percent_fixed(known[enough] / most)} of that with {enough}"
     return [
-        f"Random reads of 8 kB: {known[1]:,.0f} a second one at a time, at most {most:,.0f} with {enough} in "
-        "flight."
+        f"Random reads of 8 kB: {known[1]:,.0f} a second one at a time, at most {most:,.0f} with {deepest} "
+        f"in flight{near}."
     ]
 
 

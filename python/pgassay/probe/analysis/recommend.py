@@ -136,15 +136,22 @@ def _growing_workers(
     what = "a cold scan" if wide is one else "cold scans on all cores at once"
     use = "" if method == "worker" else f" (of use only with io_method=worker; {method} is recommended)"
     reason = f"{_knee_words(wide, f'{what} by worker')}{use}"
+    least = min(DEFAULT_MIN_WORKERS, int(wide.choice))
+    why = (
+        "the pool starts more by itself, one in io_worker_launch_interval, and keeps them for "
+        "io_worker_idle_timeout"
+        if least == DEFAULT_MIN_WORKERS
+        else "no more than io_max_workers"
+    )
     return {
         "io_min_workers": Recommendation(
-            value=str(DEFAULT_MIN_WORKERS),
+            value=str(least),
             default=str(DEFAULT_MIN_WORKERS),
-            reason="the pool starts more by itself, one in io_worker_launch_interval, and keeps them for "
-            f"io_worker_idle_timeout{use}",
+            reason=f"{why}{use}",
             knee=None,
             alternatives=(),
-            probability=None,
+            # Below the default it comes with the smaller pool, and is as certain.
+            probability=None if least == DEFAULT_MIN_WORKERS else wide.probability,
         ),
         "io_max_workers": _made(wide, reason, knee=wide.knee),
     }
