@@ -1,8 +1,11 @@
 """What `pgassay probe --prove` compares, and what it says of it."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import psycopg
 import pytest
 
 import probe_samples as samples
@@ -12,11 +15,30 @@ from pgassay.cli.main import main
 from pgassay.environment.last_probe import read_document
 from pgassay.errors import MeasurementError
 from pgassay.factors.config import parts_of
+from pgassay.model.build import Build
 from pgassay.model.probe import ProbeResult, Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.proof_command import nothing_to_prove, proof_of, settings_to_prove
-from pgassay.probe.measuring import session
+from pgassay.probe.measuring import executor, session
 from pgassay.report.probe import probe_page
+
+
+def test_a_server_that_fails_while_it_is_timed_leaves_the_cost_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Full disk: without a named build the cost is assumed, with one it is told."""
+    build = cast(Build, SimpleNamespace(version="18.1", major=18))
+
+    def full(_server: object) -> None:
+        raise psycopg.OperationalError("could not extend file\nHINT: Check free disk space.")
+
+    monkeypatch.setattr(executor, "resolve", lambda: build)
+    monkeypatch.setattr(executor, "small_cluster", lambda _build: tmp_path / "cluster")
+    monkeypatch.setattr(executor, "Server", lambda *_: nullcontext())
+    monkeypatch.setattr(executor, "control", full)
+    assert executor.executor_cost(None) == (executor.ASSUMED, 18)
+    with pytest.raises(MeasurementError, match=r"18\.1.*extend file: free .* or name another build"):
+        executor.executor_cost(build)
 
 
 def recommended(**values: tuple[str, str]) -> ProbeResult:

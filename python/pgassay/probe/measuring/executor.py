@@ -3,12 +3,15 @@
 import time
 from statistics import median
 
+import psycopg
+
 from pgassay.environment.atomic_folder import locked
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.home import home
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.probe import FIRST_MAJOR, ExecutorCost
@@ -37,12 +40,23 @@ def executor_cost(named: Build | None) -> tuple[ExecutorCost, int]:
     reads.
     """
     if named is not None:
-        return _measure(named), named.major
+        return _measured(named), named.major
     try:
         build = resolve()
-        return _measure(build), build.major
+        return _measured(build), build.major
     except (UsageError, MeasurementError):
         return ASSUMED, FIRST_MAJOR
+
+
+def _measured(build: Build) -> ExecutorCost:
+    """As `_measure`; raises MeasurementError where the server fails meanwhile."""
+    try:
+        return _measure(build)
+    except psycopg.Error as error:
+        raise MeasurementError(
+            f"The executor's time could not be measured on PostgreSQL {build.version}: {first_line(error)}: "
+            f"free space or memory for its server in {home()}, or name another build with --pg"
+        ) from error
 
 
 def _measure(build: Build) -> ExecutorCost:
