@@ -375,3 +375,15 @@ def test_an_aggregate_that_keeps_one_of_several_equal_values_is_not_moved(kind: 
     # Whole numbers have one spelling.
     assert offers(sql.replace("price", "order_id"), kind)
     assert kind == "lateral" or offers(sql.replace("DISTINCT ", ""), kind)
+
+
+def test_distinct_on_names_what_order_by_names() -> None:
+    """PostgreSQL refuses DISTINCT ON of other expressions than those that ORDER BY begins with."""
+    newest = "(SELECT max(o.id) FROM orders o WHERE o.customer_id = c.id)"
+    sql = f"SELECT DISTINCT ON ({newest}) c.id FROM customer c ORDER BY {newest}, c.id"
+    ((made, _),) = offers(sql, "scalar-subquery")
+    assert "DISTINCT ON (looked_up_1_1.looked_up_1_1_value_1)" in made
+    most, least = (f"(SELECT {name}(o.id) {AFTER})" for name in ("max", "min"))
+    sql = f"SELECT DISTINCT ON ({most}) {least} FROM customer c ORDER BY {most}, c.id"
+    ((made, _),) = offers(sql, "lateral")
+    assert made.count("max(") == 1 and "DISTINCT ON (looked_up_1_1.looked_up_1_1_value_" in made
