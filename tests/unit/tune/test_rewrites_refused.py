@@ -350,3 +350,20 @@ def test_a_condition_may_look_into_joins_and_subqueries_that_do_not_fail() -> No
     assert judged(sql.format("(SELECT id FROM region) s"), "or-union")[0] == "proven"
     check_refused(sql.format(joined.replace("= o.", "= 10 / o.")), "or-union", "can raise an error")
     check_refused(sql.format("(SELECT 10 / id AS id FROM region) s"), "or-union", "can raise an error")
+
+
+def test_a_condition_of_the_other_tables_can_raise_an_error_as_well() -> None:
+    """The join with the aggregated table kept it from rows that have no partner."""
+    sql = (
+        "SELECT c.id, r.id, sum(o.customer_id) FROM customer c, region r, orders o "
+        "WHERE o.customer_id = c.id AND {} > 1 GROUP BY c.id, r.id"
+    )
+    kind = "aggregate-before-join"
+    check_refused(sql.format("10 / (c.region_id - r.id)"), kind, "can raise an error")
+    assert judged(sql.format("c.region_id + r.id"), kind)[0] == "by test"
+    outer = (
+        "SELECT c.id, count(o.id) FROM customer c LEFT JOIN orders o ON o.customer_id = c.id "
+        "WHERE 10 / c.region_id > 1 GROUP BY c.id"
+    )
+    # All rows of the left side come out of the join, so that it kept it from none.
+    assert judged(outer, kind)[0] == "proven"

@@ -351,3 +351,39 @@ def test_an_order_is_total_beside_a_subquery_of_one_row_or_of_groups(
 def test_an_array_is_written_wherever_it_stands() -> None:
     ((made, _),) = offers(f"SELECT ARRAY[c.id, 2] FROM customer c WHERE {NOT_IN}", "not-in")
     assert "ARRAY[c.id, 2]" in made
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        ("aggregate-before-join", "sum(DISTINCT {}.price)"),
+        ("scalar-subquery", "avg(DISTINCT {}.price)"),
+        ("lateral", "sum(DISTINCT {}.price)"),
+        ("lateral", "array_agg({0}.price ORDER BY {0}.price)"),
+    ],
+)
+def test_an_aggregate_that_keeps_one_of_several_equal_values_is_not_moved(kind: str, call: str) -> None:
+    """Of 1.0 and 1.00 the first that comes is kept, and the sum has its digits."""
+    sql = {
+        "aggregate-before-join": "SELECT c.id, {} FROM customer c JOIN measured m ON m.order_id = c.id "
+        "GROUP BY c.id",
+        "scalar-subquery": "SELECT c.id, (SELECT {} FROM measured m WHERE m.order_id = c.id) FROM customer c",
+        "lateral": "SELECT (SELECT {} FROM measured m WHERE m.id > c.id), (SELECT count(*) FROM measured m "
+        "WHERE m.id > c.id) FROM customer c",
+    }[kind].format(call.format("m"))
+    assert "depends on the order of its rows" in refused(sql, kind)
+    # Whole numbers have one spelling.
+    assert offers(sql.replace("price", "order_id"), kind)
+    assert kind == "lateral" or offers(sql.replace("DISTINCT ", ""), kind)
+
+
+def test_distinct_on_names_what_order_by_names() -> None:
+    """PostgreSQL refuses DISTINCT ON of other expressions than those that ORDER BY begins with."""
+    newest = "(SELECT max(o.id) FROM orders o WHERE o.customer_id = c.id)"
+    sql = f"SELECT DISTINCT ON ({newest}) c.id FROM customer c ORDER BY {newest}, c.id"
+    ((made, _),) = offers(sql, "scalar-subquery")
+    assert "DISTINCT ON (looked_up_1_1.looked_up_1_1_value_1)" in made
+    most, least = (f"(SELECT {name}(o.id) {AFTER})" for name in ("max", "min"))
+    sql = f"SELECT DISTINCT ON ({most}) {least} FROM customer c ORDER BY {most}, c.id"
+    ((made, _),) = offers(sql, "lateral")
+    assert made.count("max(") == 1 and "DISTINCT ON (looked_up_1_1.looked_up_1_1_value_" in made

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
-from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower, slower_words
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, is_weighed, looked_slower, slower_words
 from pgassay.tune.search.selection import STATEMENT_MARGIN
 from pgassay.words import amount, figure, join, percent, plural
 from pgassay.words import seconds as duration
@@ -55,15 +55,15 @@ def summary(
             is_refused=is_refused,
             is_interrupted=is_interrupted,
         )
-        return " ".join(filter(None, (unsolved, nothing, _left_out_for_space(fixes))))
+        return " ".join(filter(None, (unsolved, nothing, _left_to_user(fixes), _left_out_for_space(fixes))))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     lines += _by_statement(statements)
     if proof is not None and proof.gain is not None:
         ids = {fix.id for fix in recommended}
         lines += _together(proof, clients, is_recommended=ids.issuperset(proof.members))
-    lines += filter(None, (_left_out_for_space(fixes), unsolved))
-    unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
+    lines += filter(None, (_left_to_user(fixes), _left_out_for_space(fixes), unsolved))
+    unproven = [fix for fix in _open(fixes) if fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the given time: {'; '.join(fix.title for fix in unproven)}.")
     untried = sum(fix.verdict == "not decided" and fix.evidence == "none" for fix in fixes)
@@ -74,6 +74,17 @@ def summary(
     elif untried or any(fix.id not in members for fix in unproven):
         lines.append("Start again with a longer --max-time to have them proven too.")
     return " ".join(lines)
+
+
+def _open(fixes: Sequence[Fix]) -> list[Fix]:
+    """What more time may decide."""
+    return [fix for fix in fixes if fix.verdict == "not decided" and not is_weighed(fix.note)]
+
+
+def _left_to_user(fixes: Sequence[Fix]) -> str:
+    """What makes some statements faster and others slower, which is for whoever runs them to weigh."""
+    names = [fix.title for fix in fixes if fix.verdict == "not decided" and is_weighed(fix.note)]
+    return f"Left to you: {'; '.join(names)}. The notes say what each costs." if names else ""
 
 
 def _by_statement(statements: Sequence[StatementAnswer]) -> list[str]:
@@ -168,7 +179,7 @@ def _nothing(
     is_refused: bool,
     is_interrupted: bool,
 ) -> str:
-    undecided = [fix for fix in fixes if fix.verdict == "not decided"]
+    undecided = _open(fixes)
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
         advice = (
@@ -191,6 +202,8 @@ def _nothing(
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
             f"{advice}."
         )
+    if _left_to_user(fixes):
+        return "Nothing is recommended: what gains makes other statements slower."
     unclear = _unclear(fixes, margin)
     if unclear is not None:
         gain = unclear.gain or 1.0

@@ -20,7 +20,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.by_statement import answers, with_what_was_seen, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
-from pgassay.tune.answer.proof_verdict import FoundAndProved, joint_slower, slower_words
+from pgassay.tune.answer.proof_verdict import FoundAndProved, is_weighed, joint_slower, slower_words
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
@@ -224,7 +224,7 @@ def _command(
 ) -> str:
     """The command that goes on with a proof that came to no verdict on a member; '' where it has them all."""
     ids = {*search.selection.ids}
-    if not any(fix.id in ids and fix.verdict == "not decided" for fix in fixes):
+    if not any(fix.id in ids and fix.verdict == "not decided" and not is_weighed(fix.note) for fix in fixes):
         return ""
     last = second or stored
     blocks = len({each.record.block for each in last.trials})

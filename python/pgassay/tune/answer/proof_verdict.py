@@ -36,6 +36,12 @@ PART_DEARER = (
     "it makes {faster} faster, and with {others} {slower}: weighted by calls, an even part of that costs "
     "more than it saves"
 )
+# What the notes above say that leave a fix open for what it costs, however long its proof takes.
+_WEIGHED = (
+    "you decide which of them matters",
+    "costs more than it saves",
+    "costs more than all of them save",
+)
 JOINT_PRICE = "its price with {others}: {slower}; weighted by calls, {who} more than that costs"
 
 
@@ -127,6 +133,11 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
     open_ = "the proof decided on the whole set, and not on this fix" if is_over else NO_VERDICT
     said = "; ".join(filter(None, (open_, joint_slower(judged, effect))))
     return "not decided", "proof", effect, said
+
+
+def is_weighed(note: str) -> bool:
+    """Whether a fix is not decided for what it was found to cost, so that more time would not decide it."""
+    return any(words in note for words in _WEIGHED)
 
 
 def _too_dear_together(judged: FoundAndProved, effect: Effect) -> str:

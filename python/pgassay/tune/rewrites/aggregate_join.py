@@ -257,6 +257,12 @@ def _check_calls(scope: Scope, parts: Sides) -> RewriteProof:
         for one in references(part):
             if id(one) not in inside and scope.resolve(one).entry is parts.many:
                 raise RefusedError(f"a column of {parts.many.name} stands outside of the aggregates")
+    # An inner join with the aggregated table may have kept the others' rows from their conditions.
+    for condition in () if parts.outer else parts.outside:
+        errors = errors_of(condition, scope)
+        if errors == "may":
+            raise RefusedError("a condition can raise an error for rows that the join leaves out")
+        proof = "by test" if errors == "overflow" else proof
     # HAVING becomes a condition that the server may evaluate before the join.
     column_of_any = {id(call): parts.keys[0][0] for call in calls}
     for condition in conjuncts(scope.select.havingClause):

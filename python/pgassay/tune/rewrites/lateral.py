@@ -42,7 +42,7 @@ from pgassay.tune.rewrites.tree import (
 
 @dataclass(frozen=True)
 class Lookup:
-    """A scalar subquery in the output or the order of a SELECT, with its scope."""
+    """A scalar subquery in the output, the order or the DISTINCT ON of a SELECT, with its scope."""
 
     node: ast.SubLink
     inner: Scope
@@ -63,7 +63,8 @@ def _groups(scope: Scope) -> list[list[Lookup]]:
     """The subqueries whose SELECTs are the same but for their output and how they name their order."""
     select = scope.select
     found: dict[str, list[Lookup]] = {}
-    for node in walk((select.targetList, select.sortClause), into_selects=False):
+    places = (select.targetList, select.sortClause, select.distinctClause)
+    for node in walk(places, into_selects=False):
         if not isinstance(node, ast.SubLink) or node.subLinkType != SubLinkType.EXPR_SUBLINK:
             continue
         inner = scopes_below(node.subselect, scope) if isinstance(node.subselect, ast.SelectStmt) else None

@@ -93,9 +93,11 @@ def _sites(context: Context) -> Iterator[Site]:
 
 
 def _subqueries(scope: Scope) -> Iterator[tuple[ast.SubLink, Scope]]:
-    """The correlated scalar subqueries in the output, WHERE and ORDER BY of a SELECT."""
+    """The correlated scalar subqueries in the output, WHERE, ORDER BY and DISTINCT ON of a SELECT."""
     select = scope.select
-    for node in walk((select.targetList, select.whereClause, select.sortClause), into_selects=False):
+    # DISTINCT ON has to name what ORDER BY begins with.
+    places = (select.targetList, select.whereClause, select.sortClause, select.distinctClause)
+    for node in walk(places, into_selects=False):
         if isinstance(node, ast.SubLink) and node.subLinkType == SubLinkType.EXPR_SUBLINK:
             inner = (
                 scopes_below(node.subselect, scope) if isinstance(node.subselect, ast.SelectStmt) else None

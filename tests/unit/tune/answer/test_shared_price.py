@@ -8,9 +8,10 @@ import pytest
 
 import tune_samples as samples
 from pgassay.model.result import ArmResult
-from pgassay.model.tuning.tune_answer import Fix
+from pgassay.model.tuning.tune_answer import Fix, TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer import compose as composing
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.answer.proof_verdict import HIDDEN
 from pgassay.tune.answer.verdicts import ranked
@@ -88,6 +89,24 @@ def test_what_saves_more_than_all_cost_is_worth_it_whatever_its_part_is(
     assert "an even part of that costs more than it saves" in found["index:second"].note
 
 
+def test_what_costs_too_much_is_not_told_to_need_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was proven, and a longer proof would say the same."""
+    found = fixes(proof(monkeypatch, list=(0.2, 0.1), report=(0.2, 0.1), place=PLACED))
+    said = summary(tuple(found.values()), None, 1.6, margin=0.03, members=IDS)
+    assert said == (
+        "Nothing is recommended: what gains makes other statements slower. Left to you: index good; index "
+        "second. The notes say what each costs."
+    )
+    # Beside what is recommended, and beside what is still open.
+    found = fixes(proof(monkeypatch, list=(2.0, 0.1), report=(0.12, 0.1), place=PLACED))
+    told = "Left to you: index second. The notes say what each costs."
+    said = summary(tuple(found.values()), None, 1.6, margin=0.03, members=IDS)
+    assert said == f"Recommended: index good. {told}"
+    late = samples.judged(candidates=(samples.candidate("late"),), proved=None, members=())
+    said = summary((found["index:second"], *ranked(late)), None, 1.6, margin=0.03, members=IDS)
+    assert said.startswith("Nothing is proven: 1 of 2 candidates was not tried") and said.endswith(told)
+
+
 @pytest.mark.parametrize("report_s", [0.12, 0.2])
 def test_what_costs_more_than_all_save_is_recommended_of_none(
     monkeypatch: pytest.MonkeyPatch, report_s: float
@@ -152,8 +171,8 @@ def test_an_arm_of_its_own_tells_a_members_own_price() -> None:
     assert own.sharing("index:good") == {"place": ("index:second",)}
 
 
-def test_the_script_says_which_writes_get_slower_by_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    proved = proof(monkeypatch, list=(0.4, 0.1), report=(0.4, 0.1), place=PLACED)
+def composed(monkeypatch: pytest.MonkeyPatch, proved: Proved, stopped: str) -> TuneResult:
+    """The answer with a proof that ended so."""
     known = samples.judged(
         candidates=(samples.candidate("good"), samples.candidate("second")), members=IDS, proved=proved
     )
@@ -162,9 +181,24 @@ def test_the_script_says_which_writes_get_slower_by_several(monkeypatch: pytest.
     answer = samples.answer()
     arm = SimpleNamespace(spec=SimpleNamespace(dataset=SimpleNamespace(source="/data/shop.dump")))
     stored = SimpleNamespace(
-        stopped="decided", trials=(), seconds_used=9.0, experiment=SimpleNamespace(arms=(arm,))
+        stopped=stopped, trials=(), seconds_used=9.0, experiment=SimpleNamespace(arms=(arm,))
     )
     told = Told(Path("found"), answer.symptom, answer.cause, 1.0)
-    script = compose(search, told, cast(StoredExperiment, stored)).apply_sql
+    return compose(search, told, cast(StoredExperiment, stored))
+
+
+@pytest.mark.parametrize(("report_s", "is_gone_on"), [(0.2, False), (0.104, True)])
+def test_a_proof_is_not_gone_on_with_for_what_costs_too_much(
+    monkeypatch: pytest.MonkeyPatch, report_s: float, is_gone_on: bool
+) -> None:
+    """What is slower by 2 % to 6 % as it is may be found to be, or to be the same."""
+    place = (1.0, 1.0) if is_gone_on else PLACED
+    proved = proof(monkeypatch, list=(0.2, 0.1), report=(report_s, 0.1), place=place)
+    assert bool(composed(monkeypatch, proved, "max-time").go_on) == is_gone_on
+
+
+def test_the_script_says_which_writes_get_slower_by_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    proved = proof(monkeypatch, list=(0.4, 0.1), report=(0.4, 0.1), place=PLACED)
+    script = composed(monkeypatch, proved, "decided").apply_sql
     assert "-- With 'index second' it makes place 1.67 × as slow (" in script
     assert "-- With 'index good' it makes place 1.67 × as slow (" in script

@@ -111,3 +111,20 @@ def test_any_text_is_read_or_left(text: str) -> None:
 def test_a_column_of_patterns_or_keys_is_none_that_is_searched(text: str) -> None:
     (found,) = conditions(text, "o")
     assert found.kind == "other"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "('a'::text = ANY (o.tags))",
+        "(5 = ANY (o.parts))",
+        "(o.a < ALL ('{1,2}'::integer[]))",
+        "(o.a = ALL ('{1,2}'::integer[]))",
+        "(ROW(o.a, o.b) > ROW(1, 2))",
+    ],
+)
+def test_what_no_index_on_a_column_is_read_for_is_no_search(text: str) -> None:
+    """An element of an array column, ALL of several values; an index can't have a row as its key."""
+    (found,) = conditions(text, "o")
+    assert (found.kind, found.column, found.expression) == ("other", None, None)
+    assert found.columns

@@ -49,6 +49,32 @@ def test_an_operator_class_for_like_has_neither_order_nor_ranges() -> None:
     assert not find(symptom(plan("(a = 5)"), known=known))
 
 
+@pytest.mark.parametrize("made", [{}, {"unique": True}], ids=["index", "key"])
+def test_an_index_of_another_collation_than_its_column_finds_nothing(made: dict[str, object]) -> None:
+    """PostgreSQL reads an index for a comparison in its own collation alone (IndexCollMatchesExprColl)."""
+    name = COLUMNS[1].model_copy(update={"name": "name", "type": "text", "collation": "default"})
+    case = plan("(name = 'x'::text)")
+    for collation, missing in (("C", ["index:t(name)"]), ("default", [])):
+        key = IndexKey(column="name", opclass="text_ops", collation=collation)
+        known = facts(index("i", keys=(key,), **made), columns=(*COLUMNS, name))
+        assert [each.id for each in find(symptom(case, known=known))] == missing
+
+
+def test_an_index_that_can_not_find_keys_or_has_some_rows_alone_leaves_gin_to_be_offered() -> None:
+    document = COLUMNS[1].model_copy(update={"name": "doc", "type": "jsonb"})
+
+    def offered(condition: str, opclass: str, **fields: object) -> list[str]:
+        key = IndexKey(column="doc", opclass=opclass, default_opclass=opclass == "jsonb_ops")
+        known = facts(index("i", method="gin", keys=(key,), **fields), columns=(*COLUMNS, document))
+        return [each.id for each in find(symptom(plan(condition), known=known)) if each.kind == "gin"]
+
+    has_key, contains = "(doc ? 'x'::text)", "(doc @> '{}'::jsonb)"
+    assert offered(has_key, "jsonb_path_ops") == ["index:gin:t(doc)"]
+    assert not offered(contains, "jsonb_path_ops") and not offered(has_key, "jsonb_ops")
+    assert not offered(contains, "jsonb_ops")
+    assert offered(has_key, "jsonb_ops", predicate="(a = 1)") == ["index:gin:t(doc)"]
+
+
 def test_or_over_several_columns_asks_for_an_index_of_each() -> None:
     either = "((a = 7) OR (b = ANY ('{1,2}'::integer[])))"
     (both,) = find(symptom(plan(either), known=facts()))

@@ -1,8 +1,11 @@
 """Indexes that may go: never the last one that serves, nor one that something rests on."""
 
+import json
+
 import pytest
 
 from finder_samples import facts, index, plan, symptom
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.answer.scripts import apply_script
 from pgassay.tune.facts.schema import ConstraintFacts, IndexFacts, IndexKey, SchemaFacts
 from pgassay.tune.finders.registry import find
@@ -91,3 +94,18 @@ def test_the_script_says_why_it_goes_and_how_it_comes_back() -> None:
     assert f"-- {found.reason}" in script and f"-- To undo it: {definition}" in script
     # What pg_get_indexdef does not tell, nobody can make again.
     assert "\n-- It comes back in the default tablespace and without its comment" in script
+
+
+def test_what_is_written_is_the_table_of_that_schema() -> None:
+    """Another schema may have one of the same name, with indexes too small to be dropped for their size."""
+    node = {
+        "Node Type": "ModifyTable", "Operation": "Insert", "Relation Name": "t", "Schema": "public",
+        "Alias": "t", "Plan Rows": 0, "Plan Width": 0, "Startup Cost": 0, "Total Cost": 100,
+        "Actual Rows": 0, "Actual Loops": 1, "Actual Startup Time": 50, "Actual Total Time": 50,
+    }  # fmt: skip
+    read = read_plans(json.dumps([{"Plan": node, "Planning Time": 0.1, "Execution Time": 50.1}]), "made")[0]
+    mine = facts(index("one", "b", bytes=8192), index("two", "b", bytes=8192)).tables[0]
+    indexes = tuple(each.model_copy(update={"schema_": "other"}) for each in mine.indexes)
+    other = mine.model_copy(update={"schema_": "other", "indexes": indexes})
+    known = facts().model_copy(update={"tables": (mine, other)})
+    assert [each.id for each in find(symptom(read, known=known))] == ["drop-index:public.two"]

@@ -97,6 +97,11 @@ def test_a_reason_says_what_was_in_place() -> None:
         ),
         ("SELECT a FROM t WHERE EXISTS (SELECT FROM u WHERE u.x = t.id AND b = 3)", [{"a", "b", "id"}]),
         ("SELECT x.a FROM (SELECT a FROM t JOIN u ON u.y = t.b) AS x", [{"a", "b"}]),
+        ("SELECT t.b FROM t JOIN u USING (a)", [{"a", "b"}]),
+        ("SELECT x.b FROM (SELECT t.b FROM t JOIN u USING (id)) x JOIN v USING (b)", [{"b", "id"}]),
+        ("SELECT t.b FROM t NATURAL JOIN u", []),
+        ("SELECT o FROM t o WHERE o.a = 3", []),
+        ("SELECT row_to_json(t) FROM t WHERE a = 3", []),
         ("SELECT * FROM t", []),
         ("no SQL", []),
     ],
@@ -104,3 +109,16 @@ def test_a_reason_says_what_was_in_place() -> None:
 def test_each_level_of_a_query_has_the_columns_that_it_takes(sql: str, levels: list[set[str]]) -> None:
     table = facts().tables[0]
     assert {frozenset(each) for each in levels} == SqlText(sql).columns_of_levels(table)
+
+
+def test_all_columns_are_read_where_a_row_or_a_natural_join_takes_them() -> None:
+    table = facts().tables[0]
+    assert SqlText("SELECT t.b FROM t JOIN u USING (a)").columns_read(table, "t") == {"a", "b"}
+    for sql in (
+        "SELECT o FROM t o WHERE o.a = 3",
+        "SELECT row_to_json(t) FROM t WHERE a = 3",
+        "SELECT t.b FROM t NATURAL JOIN u",
+    ):
+        assert SqlText(sql).columns_read(table, "o" if " t o " in sql else "t") is None, sql
+    # A column of that name is meant before the row.
+    assert SqlText("SELECT a FROM t a").columns_read(table, "a") == {"a"}

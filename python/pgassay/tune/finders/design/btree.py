@@ -13,7 +13,7 @@ order the index gives goes, and with a LIMIT only as many rows are read as it ta
 from collections.abc import Iterator
 
 from pgassay.tune.finders.base import Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
+from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serving
 from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, parents
 from pgassay.tune.finders.evidence.shares import distinct_values, together
@@ -85,7 +85,7 @@ def _for_filter(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOff
     keys = [Key(name) for name in names] + ([Key(most)] if most else [])
     if not keys or finds_one(scan.table, [str(each.column) for each in equal if each.kind != "in"]):
         return
-    if any(serves(index, names, keys[len(names) :]) for index in scan.table.indexes):
+    if serving(scan.table, names, keys[len(names) :]):
         return
     used = equal + (bounds[most] if most else [])
     wanted = fetched(scan, used, rows)
@@ -113,7 +113,7 @@ def _for_order(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffe
     ]
     if not order or len(names) + len(order) > KEYS_MAX or finds_one(scan.table, names):
         return
-    if any(serves(index, names, order) for index in scan.table.indexes):
+    if serving(scan.table, names, order):
         return
     if scan.limit is None and not names:
         # All rows by an index in an order that is not theirs on the disk: a sort is faster.
@@ -144,7 +144,7 @@ def _for_extreme(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOf
     if len(equal) != len(scan.conditions):
         return
     names = [str(each.column) for each in equal]
-    if any(serves(index, names, [Key(extreme[1])]) for index in scan.table.indexes):
+    if serving(scan.table, names, [Key(extreme[1])]):
         return
     after = index_ms(scan, 1, evidence.symptom.machine)
     aggregates = sum(node.own_ms or 0.0 for node in parents(scan.plan, scan.node))

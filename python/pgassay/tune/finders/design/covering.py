@@ -19,7 +19,7 @@ from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
-from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serves
+from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serving
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
 
@@ -78,7 +78,7 @@ def _for_join(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer
         return
     keys = tuple(found.columns)
     included = tuple(sorted(read - set(keys)))
-    if not any(serves(index, keys, ()) for index in scan.table.indexes):
+    if not serving(scan.table, keys, ()):
         return  # the index without them is offered first
     if not included or not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
         return
@@ -112,7 +112,7 @@ def _covered(evidence: FinderEvidence, scan: TableScan, read: frozenset[str]) ->
     beside = is_correlated(scan.table, keys[0])
     descents = max(scan.loops, 1.0)
     plain = min(index_ms(scan, wanted, evidence.symptom.machine, beside=beside, descents=descents), scan.ms)
-    if any(serves(index, names, [Key(first)] if first else []) for index in scan.table.indexes):
+    if serving(scan.table, names, [Key(first)] if first else []):
         # The plain index is there, and this is what it takes.
         plain = scan.ms
     return _Covered(scan, tuple(keys), tuple(included), wanted, plain)

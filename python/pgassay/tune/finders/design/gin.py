@@ -3,7 +3,7 @@
 Evidence: a scan with @>, && or ? on an array or jsonb column; @@ on a tsvector, or on to_tsvector with a
 configuration that is written out (only then it is immutable); LIKE '%part%', ILIKE or a regular expression
 with three letters in a row, where the extension pg_trgm is at hand.
-Threshold: as for every index; none where a GIN or GiST index on it is there.
+Threshold: as for every index; none where a GIN or GiST index on it that can is there.
 Prediction: the rows that passed are fetched, twice as many for trigrams, of which some are looked at in vain;
 the index's size by the column's width.
 """
@@ -55,11 +55,17 @@ def _key(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> tup
 
 
 def _is_there(scan: TableScan, key: Key) -> bool:
+    """Whether an index of all rows finds what the key is for; jsonb_path_ops has values and no keys."""
     wanted = normalised(key.text) if key.is_expression else key.text
     return any(
         index.valid
+        and index.predicate is None
         and index.method in ("gin", "gist")
-        and any((have.column or normalised(have.expression or "")) == wanted for have in index.keys)
+        and any(
+            (have.column or normalised(have.expression or "")) == wanted
+            and (have.opclass != "jsonb_path_ops" or key.opclass == have.opclass)
+            for have in index.keys
+        )
         and (key.opclass != "gin_trgm_ops" or any("trgm" in have.opclass for have in index.keys))
         for index in scan.table.indexes
     )

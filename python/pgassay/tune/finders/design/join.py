@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import single_values
-from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
+from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serving
 from pgassay.tune.finders.evidence.conditions import join_columns
 from pgassay.tune.finders.evidence.plan_evidence import JOINS, FinderEvidence, TableScan, executions, parents
 from pgassay.tune.finders.evidence.shares import equal_share
@@ -113,7 +113,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         columns, rows = found.columns, evidence.rows_of(scan.table)
         equal = [str(each.column) for each in single_values(scan, rows) if each.kind == "equal"]
         names = [*columns, *(name for name in equal if name not in columns)][:3]
-        if finds_one(scan.table, columns) or any(serves(index, columns, ()) for index in scan.table.indexes):
+        if finds_one(scan.table, columns) or serving(scan.table, columns, ()):
             continue
         yield from index_offer(
             evidence, "join", scan, NewIndex(scan.table, tuple(Key(name) for name in names)),

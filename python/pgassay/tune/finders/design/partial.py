@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import KEYS_MAX, fetched, ranges, single_values
-from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, is_there, serves
+from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, is_there, serving
 from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.shares import same, share
@@ -77,7 +77,7 @@ def _for_condition(
     if len(keys) > KEYS_MAX or finds_one(scan.table, [*names, str(fixed.column)]):
         return
     full = [*names, *([str(fixed.column)] if fixed.kind in ("equal", "null") else [])]
-    if any(serves(index, full, tail) for index in scan.table.indexes):
+    if serving(scan.table, full, tail):
         return
     index = NewIndex(scan.table, tuple(keys), predicate=fixed.text)
     if is_there(index):

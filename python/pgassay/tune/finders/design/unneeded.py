@@ -177,7 +177,7 @@ def _savings(evidence: FinderEvidence, table: TableFacts) -> Iterator[ExpectedSa
     """One index's part of the time of the statements that write new rows or versions into the table."""
     for statement, number, plan in evidence.plans:
         for node in plan.nodes:
-            if node.type != "ModifyTable" or node.relation != table.name or not node.own_ms:
+            if node.type != "ModifyTable" or not node.own_ms or evidence.table_of(node) is not table:
                 continue
             if node.name.startswith(("Insert", "Update", "Merge")):
                 yield ExpectedSaving(statement.name, number, node.own_ms / (len(table.indexes) + 1))

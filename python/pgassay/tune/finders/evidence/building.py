@@ -142,17 +142,24 @@ def _place(table: TableFacts) -> str:
     return identifier(table.name) if table.schema_ == "public" else place(table)
 
 
-def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool:
-    """Whether a B-tree that is there finds rows by these columns and gives the rest in this order.
+def serving(table: TableFacts, equal: Sequence[str], rest: Sequence[Key]) -> IndexFacts | None:
+    """The B-tree that is there and finds rows by these columns, and gives the rest in this order; or None.
 
     The columns compared with one value may lead in any order; what follows must stand as asked, all in its
     direction or all reversed (a B-tree is read both ways). An operator class for LIKE finds equal values, and
-    has neither the order nor the ranges of the type.
+    has neither the order nor the ranges of the type. An index of another collation than its column's is read
+    for comparisons in that one alone (IndexCollMatchesExprColl of src/backend/optimizer/path/indxpath.c).
     """
+    return next((each for each in table.indexes if _serves(table, each, equal, rest)), None)
+
+
+def _serves(table: TableFacts, index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool:
     if index.method != "btree" or not index.valid or index.predicate is not None:
         return False
     keys = index.keys
     if {key.column for key in keys[: len(equal)]} != set(equal) or len(keys) < len(equal) + len(rest):
+        return False
+    if not all(_has_own_collation(table, key) for key in keys[: len(equal) + len(rest)]):
         return False
     following = keys[len(equal) : len(equal) + len(rest)]
     for have, want in zip(following, rest, strict=True):
@@ -160,6 +167,12 @@ def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool
             return False
     turned = {_turned(have, want) for have, want in zip(following, rest, strict=True)}
     return len(turned) <= 1 and None not in turned
+
+
+def _has_own_collation(table: TableFacts, key: IndexKey) -> bool:
+    """Whether a key compares as its column does; of an expression it is taken to."""
+    column = table.column(key.column) if key.column is not None else None
+    return column is None or key.collation in ("", column.collation)
 
 
 def _name(key: IndexKey) -> str | None:
@@ -179,6 +192,7 @@ def finds_one(table: TableFacts, equal: Sequence[str]) -> bool:
     return any(
         index.unique and index.valid and not index.predicate
         and {key.column for key in index.keys} <= set(equal)
+        and all(_has_own_collation(table, key) for key in index.keys)
         for index in table.indexes
     )  # fmt: skip
 
@@ -189,7 +203,7 @@ def is_there(index: NewIndex) -> bool:
     for have in index.table.indexes:
         names = [key.column or normalised(key.expression or "") for key in have.keys]
         same_class = all(
-            not want.opclass or key.opclass == want.opclass
+            _has_own_collation(index.table, key) and (not want.opclass or key.opclass == want.opclass)
             for key, want in zip(have.keys, index.keys, strict=False)
         )
         predicate = normalised(have.predicate) if have.predicate else ""

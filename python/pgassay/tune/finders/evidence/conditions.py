@@ -240,10 +240,15 @@ def _condition(node: ast.Node, alias: str) -> Condition:
 
 def _comparison(base: Condition, node: ast.A_Expr, alias: str) -> Condition:
     left, right, operator = node.lexpr, node.rexpr, operator_of(node)
-    if left is None or right is None:
+    several = node.kind == enums.A_Expr_Kind.AEXPR_OP_ANY
+    # An index is searched for any of several values, not for all; and no row can be its key.
+    if left is None or right is None or node.kind == enums.A_Expr_Kind.AEXPR_OP_ALL:
+        return base
+    if isinstance(left, ast.RowExpr):
         return base
     if not columns_of(left, alias)[0]:
-        if operator in _ONE_WAY:
+        # With the array on the right, what is looked for is an element of it.
+        if operator in _ONE_WAY or several:
             return base
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
     own, others = columns_of(right, alias)
@@ -251,7 +256,6 @@ def _comparison(base: Condition, node: ast.A_Expr, alias: str) -> Condition:
         return base
     values = constants(right)
     outer = reference(uncast(right)) if others else None
-    several = node.kind == enums.A_Expr_Kind.AEXPR_OP_ANY
     kind: ConditionKind = "other"
     if operator == "=" and node.kind == enums.A_Expr_Kind.AEXPR_OP:
         kind = "outer" if others else "equal"

@@ -23,20 +23,27 @@ class SqlText:
     @cached_property
     def references(self) -> frozenset[tuple[str | None, str]]:
         """All columns that are named, with the alias before each or None."""
-        found = (reference(node) for node in walk(self.tree))
-        return frozenset(each for each in found if each is not None)
+        return frozenset(each for node in walk(self.tree) for each in _references(node))
 
     @cached_property
     def has_star(self) -> bool:
-        """Whether `*` stands for columns: all of them are then read (but not in count(*))."""
+        """Whether `*` or NATURAL stands for columns: all of them are then read (but not in count(*))."""
         return any(
-            isinstance(node, ast.ColumnRef) and any(isinstance(part, ast.A_Star) for part in node.fields)
+            (isinstance(node, ast.ColumnRef) and any(isinstance(part, ast.A_Star) for part in node.fields))
+            or (isinstance(node, ast.JoinExpr) and node.isNatural)
             for node in walk(self.tree)
         )
 
+    def _takes_rows(self, table: TableFacts) -> bool:
+        """Whether a name of the table stands for its rows, as in row_to_json(orders)."""
+        tables = (node for node in walk(self.tree) if isinstance(node, ast.RangeVar))
+        called = {name for node in tables for name in _named(node, table.name)}
+        called -= {column.name for column in table.columns}
+        return any(found is None and name in called for found, name in self.references)
+
     def columns_read(self, table: TableFacts, alias: str) -> frozenset[str] | None:
         """The table's columns that the statement names under this alias or without one; None: all of them."""
-        if self.tree is None or self.has_star:
+        if self.tree is None or self.has_star or self._takes_rows(table):
             return None
         names = {column.name for column in table.columns}
         return frozenset(
@@ -49,7 +56,7 @@ class SqlText:
         A plan numbers the aliases that several levels share (lineitem_1), so that its scans can't be told
         apart by these. A column counts for the nearest level around it that has its table.
         """
-        if self.tree is None or self.has_star:
+        if self.tree is None or self.has_star or self._takes_rows(table):
             return frozenset()
         names = {column.name for column in table.columns}
         levels: list[tuple[frozenset[str], set[str]]] = []
@@ -95,6 +102,15 @@ class SqlText:
         return None
 
 
+def _references(node: ast.Node) -> Iterator[tuple[str | None, str]]:
+    """The columns that a node itself names, each with the alias before it or None: one, or those of USING."""
+    found = reference(node)
+    if found is not None:
+        yield found
+    if isinstance(node, ast.JoinExpr):
+        yield from ((None, str(each.sval)) for each in node.usingClause or ())
+
+
 def _read_levels(
     node: object,
     relation: str,
@@ -114,11 +130,10 @@ def _read_levels(
         if mine:
             around = (*around, (mine, set()))
             levels.append(around[-1])
-    found = reference(node)
-    if found is not None and found[1] in columns:
-        level = next((each for each in reversed(around) if found[0] is None or found[0] in each[0]), None)
-        if level is not None:
-            level[1].add(found[1])
+    for alias, column in _references(node):
+        level = next((each for each in reversed(around) if alias is None or alias in each[0]), None)
+        if level is not None and column in columns:
+            level[1].add(column)
     for name in node:
         _read_levels(getattr(node, name), relation, columns, around, levels)
 

@@ -20,7 +20,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
-from pgassay.tune.finders.evidence.building import Key, serves
+from pgassay.tune.finders.evidence.building import Key, serving
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, miss_share
 from pgassay.words import percent_rounded
@@ -66,15 +66,14 @@ def _unused(evidence: FinderEvidence, scan: TableScan) -> tuple[str, float] | No
     tail = next((name for name in bounds if name not in names), None)
     keys = [Key(tail)] if tail else []
     used = [*equal, *(bounds[tail] if tail else [])]
-    for index in scan.table.indexes if used else ():
-        if serves(index, names, keys):
-            wanted = fetched(scan, used, rows)
-            return index.name, scan.ms - index_ms(scan, wanted, evidence.symptom.machine)
+    index = serving(scan.table, names, keys) if used else None
+    if index is not None:
+        wanted = fetched(scan, used, rows)
+        return index.name, scan.ms - index_ms(scan, wanted, evidence.symptom.machine)
     joined = lookups(evidence, scan)
-    if joined is not None:
-        for index in scan.table.indexes:
-            if serves(index, joined.columns[:1], ()):
-                return index.name, joined.before_ms - joined.after_ms
+    index = serving(scan.table, joined.columns[:1], ()) if joined is not None else None
+    if joined is not None and index is not None:
+        return index.name, joined.before_ms - joined.after_ms
     return None
 
 

@@ -43,6 +43,7 @@ def check_collations(*parts: object) -> None:
 
 def check_operand(select: ast.SelectStmt, link: ast.SubLink) -> None:
     """ROW(…) = (SELECT …) compares the columns of a row, which a single column has not."""
-    for node in walk((select.targetList, select.whereClause, select.sortClause), into_selects=False):
+    places = (select.targetList, select.whereClause, select.sortClause, select.distinctClause)
+    for node in walk(places, into_selects=False):
         if isinstance(node, ast.A_Expr) and node.rexpr is link and isinstance(node.lexpr, ast.RowExpr):
             raise RefusedError("a row is compared with the scalar subquery")

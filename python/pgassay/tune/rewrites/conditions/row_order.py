@@ -39,6 +39,9 @@ def depends_on_row_order(call: ast.FuncCall, scope: Scope) -> bool:
         return _mixes_twins(call.args, scope)
     if name in ("count", "bool_and", "bool_or", "every"):
         return False
+    # DISTINCT keeps one of the values that are equal, and an order leaves theirs open.
+    if (call.agg_distinct or call.agg_order) and _mixes_twins((call.args, call.agg_order), scope):
+        return True
     if name.startswith(("corr", "covar", "regr")):
         return True
     for reference in references(call.args):
