@@ -193,6 +193,12 @@ def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
         (r"SELECT e'a\\' , 'b\', DATE'2026-01-01'", "SELECT ? , ?, DATE?"),
         ("SELECT 1e5, 1.5E-3, 0x1F, .5, 1_000, t1.c2", "SELECT ?, ?, ?, ?, ?, t1.c2"),
         ("SET b = b + -12 WHERE x=-3 AND f(a - 1, -2.5)", "SET b = b + ? WHERE x=? AND f(a - ?, ?)"),
+        ("SELECT $q1$secret$q1$, $é$secret$é$, $1, $2", "SELECT ?, ?, $1, $2"),
+        ("SELECT /* don't */ 'secret' FROM t", "SELECT /* don't */ ? FROM t"),
+        ("SELECT a -- it's\n, 'secret', 'so'", "SELECT a -- it's , ?, ?"),
+        ('SELECT "it\'s", \'secret\' AS "a""b\'"', 'SELECT "it\'s", ? AS "a""b\'"'),
+        ("SELECT 1 /* key='secret', 7 */", "SELECT ? /* key=?, ? */"),
+        ("SELECT '--', 'a', '/*', $$--$$", "SELECT ?, ?, ?, ?"),
     ],
 )
 def test_statements_are_told_without_their_constants(query: str, expected: str) -> None:
