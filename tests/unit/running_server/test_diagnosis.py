@@ -1,10 +1,14 @@
 """What an interval of a running server means: accounts without idle time, chains of locks, words, pages."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import psycopg
 import pytest
 
 from pgassay.analysis.accounts.samples import IDLE_CONNECTION
@@ -20,6 +24,7 @@ from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedSer
 from pgassay.model.vacuum_state import Holder, VacuumState
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import diagnosis_page as report
+from pgassay.running_server.diagnosis import estimated_plans
 
 S = 1_000_000_000
 SECONDS = 10
@@ -203,6 +208,31 @@ def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
 )
 def test_statements_are_told_without_their_constants(query: str, expected: str) -> None:
     assert without_constants(query) == expected
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_what_may_not_be_planned_has_its_reason(
+    major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a statement without constants too, which before 16 is not prepared without parameters."""
+    refusing = Mock()
+    refusing.execute.side_effect = psycopg.errors.InsufficientPrivilege("permission denied")
+    target = SimpleNamespace(session=lambda *_: nullcontext(refusing), is_superuser=False, major=major)
+    monkeypatch.setattr(estimated_plans, "read_facts", lambda _: SimpleNamespace(functions=(), tables=()))
+    text = "SELECT count(*) FROM t"
+    counted = CalledStatement(
+        query_id="7",
+        query=text,
+        calls=5,
+        total_s=9.0,
+        mean_ms=1800.0,
+        rows=5,
+        read_bytes=0,
+        temporary_bytes=0,
+    )
+    seen = interval(tmp_path, statements=(counted,), statements_s=9.0)
+    found = estimated_plans.with_plans(target, seen, {}, {"7": text})  # type: ignore[arg-type]
+    assert "permission denied: EXPLAIN needs the rights" in found.planned[0].missing
 
 
 def session(pid: int, *blocked_by: int, **more: Any) -> Session:
