@@ -73,6 +73,22 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
     assert list(found.files) == ["a.sql", "files/it's, c.sql"]
 
 
+@pytest.mark.parametrize("form", ["--control {}", "--control={}"])
+@pytest.mark.parametrize("named", ["{}", "sql={}"])
+def test_the_control_is_called_as_its_file_is_on_the_machines(
+    form: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = tmp_path / "far"
+    far.mkdir()
+    for name in ("a.sql", "b.sql"):
+        (far / name).write_text("SELECT 1;\n")
+    chosen = form.format(named.format(f"{far}/b.sql,writes=no")).split(" ")
+    found = machine_command([*chosen, f"sql='{far}/a.sql,writes=no','{far}/b.sql,writes=no'"])
+    assert found.words[:2] == ["--control", named.format("files/b.sql,writes=no")]
+    assert list(found.files) == ["files/a.sql", "files/b.sql"]
+
+
 def test_sql_that_prepares_is_sent_where_it_is_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,16 +33,21 @@ _REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allo
 # Of options and factors those whose values name files.
 _FILE = re.compile(r"^(sql|maintenance|dump|script):(?P<path>[^,]+)")
 _PREPARE = "prepare"
+_CONTROL = "--control"
 _INCLUDED = re.compile(rb"^\s*\\(?:i|ir|include|include_relative)\s+['\"]?([^\s'\"]+)", re.M)
 _INCLUDED_MAX = 1000
 
 
 @dataclass
 class MachineCommand:
-    """The words, and by the path under which they name it each file's own path here."""
+    """The words, and by the path under which they name it each file's own path here.
+
+    levels: of factors those that name a file, as typed, and what they are called on the machines.
+    """
 
     words: list[str] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
+    levels: dict[str, str] = field(default_factory=dict)
 
 
 def machine_command(typed: Sequence[str]) -> MachineCommand:
@@ -69,10 +74,16 @@ def machine_command(typed: Sequence[str]) -> MachineCommand:
         if option.startswith("--") and option in ("--workload", "--dataset", "--prepare"):
             value = value if equals else next(words, "")
             made.words += [option, _of_option(option, value, made)]
+        elif option == _CONTROL:
+            made.words += [option, value if equals else next(words, "")]
         elif not option.startswith("-") and "=" in word:
             made.words.append(_of_factor(word, made))
         else:
             made.words.append(word)
+    # Known once all factors are: the option may stand before its own.
+    for place, word in enumerate(made.words[:-1]):
+        if word == _CONTROL:
+            made.words[place + 1] = _level_there(made.words[place + 1], made)
     for word in made.words:
         if without_secrets(word) != word:
             raise UsageError(
@@ -104,10 +115,13 @@ def _of_factor(word: str, made: MachineCommand) -> str:
     name = _factor_name(typed)
     sent: list[str] = []
     if name == sql.NAME:
-        sent = [_of_sql(level, made) for level in sql.KIND.split(name, levels)]
+        found = sql.KIND.split(name, levels)
+        sent = [_of_sql(level, made) for level in found]
+        made.levels.update(zip(found, sent, strict=True))
     elif name == _PREPARE:
         found = prepare.split(name, levels)
         sent = [_sent(level, made) if level.endswith(prepare.FILE_SUFFIX) else level for level in found]
+        made.levels.update(zip(found, sent, strict=True))
         # What names no file travels as it was typed.
         sent = sent if sent != list(found) else []
     return f"{name}={','.join(map(level_text, sent))}" if sent else word
@@ -115,6 +129,14 @@ def _of_factor(word: str, made: MachineCommand) -> str:
 
 def _factor_name(typed: str) -> str:
     return typed.strip().lower()
+
+
+def _level_there(typed: str, made: MachineCommand) -> str:
+    """A level that --control names, by itself or as NAME=LEVEL, as it is called on the machines."""
+    name, equals, level = typed.partition("=")
+    if equals and level in made.levels:
+        return f"{name}={made.levels[level]}"
+    return made.levels.get(typed, typed)
 
 
 def _of_sql(level: str, made: MachineCommand) -> str:
