@@ -290,6 +290,22 @@ def load(folder: Path) -> StoredExperiment:
     return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap, plans, profile)
 
 
+def refuse_lost_blocks(stored: StoredExperiment) -> None:
+    """Raise UsageError where a block has trials and its plan is gone.
+
+    Which arms were to run in it is nowhere else, and so neither is which trial comes next.
+    """
+    if stored.experiment.design == BlockDesign():
+        return
+    lost = {trial.record.block for trial in stored.trials} - stored.block_plans.keys()
+    if lost:
+        path = layout.block_file(stored.folder, min(lost))
+        raise UsageError(
+            f"{path} is missing, without which the experiment can't be continued: restore it from a copy "
+            f"('pgassay report {stored.folder}' needs none)"
+        )
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove the temporary files and folders that a killed run left in an experiment's folder.
 

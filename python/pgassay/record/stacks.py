@@ -1,6 +1,7 @@
 """The folded stacks of a profiled trial: lines of `outermost;…;innermost COUNT`, or the µs of waits."""
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,6 +45,6 @@ def _read(path: Path) -> dict[str, int] | None:
         for line in gzip.decompress(path.read_bytes()).decode().splitlines():
             stack, _, count = line.rpartition(" ")
             stacks[stack] = stacks.get(stack, 0) + int(count)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise damaged(path, error) from error
     return stacks

@@ -181,6 +181,20 @@ def test_details_that_do_not_fit_are_reported() -> None:
     assert any("/proc is not below" in sentence for sentence in sentences)
 
 
+def test_what_the_system_refuses_keeps_nothing_else_from_going(home: Path, tmp_path: Path) -> None:
+    """Every command begins with a sweep: a disk that fails must not end them all."""
+    probe = tmp_path / f"pgassay-probe-{'0' * 16}"
+    probe.write_text("no folder, so that it can't be listed")
+    folder = home / "data" / "scratch"
+    folder.mkdir(parents=True, exist_ok=True)
+    left_by_a_dead_process("probe", path=str(probe))
+    left_by_a_dead_process("folder", path=str(folder))
+    sentences = registry.sweep()
+    assert any(f"could not be removed: Not a directory ({probe})" in sentence for sentence in sentences)
+    assert not folder.exists()
+    assert [entry.name.partition("-")[0] for entry in entries(home)] == ["probe"]
+
+
 def test_a_registry_that_others_may_write_is_refused(home: Path) -> None:
     registry.register("folder", path="/tmp/pgassay-x")
     (home / "registry").chmod(0o777)

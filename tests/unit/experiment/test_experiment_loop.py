@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 import replay
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.experiment.running import loop
+from pgassay.environment.remote.settings_swap import ServerFacts
+from pgassay.experiment.running import loop, remote_swap
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.progress import NullProgress
-from pgassay.record.experiment import load
+from pgassay.record.experiment import StoredExperiment, load, write_swap
 from pgassay.report.page import json_text
 
 LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
@@ -316,3 +318,71 @@ def test_copies_are_expected_before_a_set_and_not_within_it(monkeypatch: pytest.
         plan = SimpleNamespace(block=block, stratum=None, replicate=block // 4)
         expected = prepared.expected_s(SimpleNamespace(plan=plan))  # type: ignore[arg-type]
         assert expected == pytest.approx(expected_s)
+
+
+def swapped_halfway(
+    folder: Path, limits: RunLimits, monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]
+) -> str:
+    """How an experiment of two servers stops, whose settings `command` swaps halfway."""
+
+    def swap(stored: StoredExperiment, block: int, *_: object) -> None:
+        command()
+        write_swap(stored.folder, {"at_block": block, "swapped": ["work_mem"], "stayed": []})
+
+    monkeypatch.setattr(remote_swap, "swap_servers", swap)
+    target, servers = SimpleNamespace(abandon=lambda: None), SimpleNamespace(parameters={})
+    runner = replay.Replay(seed=1, sleep_s=0.01, wall_s=0.01)
+    return remote_swap.run_halves(load(folder), runner, limits, NullProgress(), target, servers).stopped  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("limits", "stopped"), [(RunLimits(1, 600.0), "blocks"), (RunLimits(9, 0.001), "max-time")]
+)
+def test_settings_are_not_swapped_where_no_block_would_follow(
+    limits: RunLimits, stopped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = replay.new_experiment(tmp_path / "e", seed=5)
+    swaps: list[int] = []
+    assert swapped_halfway(folder, limits, monkeypatch, lambda: swaps.append(1)) == stopped
+    assert (swaps, analyse(load(folder)).blocks, load(folder).stopped) == ([], 1, stopped)
+    # Who gives it more blocks and time has both halves.
+    assert swapped_halfway(folder, RunLimits(4, 600.0), monkeypatch, lambda: swaps.append(1)) == "blocks"
+    swap = load(folder).swap
+    blocks = {trial.record.block for trial in load(folder).trials}
+    assert (swaps, swap and swap.at_block, len(blocks)) == ([1], 2, 4)
+
+
+def test_an_interruption_while_settings_are_swapped_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = replay.new_experiment(tmp_path / "e", seed=5)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        swapped_halfway(folder, RunLimits(4, 600.0), monkeypatch, interrupted)
+    assert load(folder).stopped == "interrupted"
+
+
+def test_servers_that_took_long_to_come_back_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first was asked before it restarted: what it said then is not the last word."""
+    now_s = [0.0]
+
+    def facts(value: str) -> ServerFacts:
+        return ServerFacts("18.4", {"work_mem": value}, {}, {})
+
+    answers = iter([(0.1, facts("4MB")), (90.0, facts("4MB")), (20.0, facts("8MB")), (0.1, facts("4MB"))])
+
+    def read_again(_resolved: object) -> ServerFacts:
+        took_s, found = next(answers)
+        now_s[0] += took_s
+        return found
+
+    monkeypatch.setattr(remote_swap, "_read_again", read_again)
+    monkeypatch.setattr(
+        remote_swap, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda _: None)
+    )
+    before, servers = (facts("4MB"), facts("8MB")), {"one": Mock(), "two": Mock()}
+    swap, _ = remote_swap._observe(before, servers)
+    assert (swap.swapped, swap.stayed, swap.else_changed) == (("work_mem",), (), ())

@@ -1,5 +1,7 @@
 """Factors and levels as typed."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from plans_for_tests import base_spec
 from pgassay.environment.datasets.snapshots import key
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.factors.base import split_levels
 from pgassay.factors.initdb_option import parse_wal_segsize
 from pgassay.factors.registry import parse_factor, parse_factors
@@ -103,6 +106,26 @@ def test_options_of_initdb_are_of_the_data() -> None:
             parse_factor(f"{name}=on,off" if name == "checksums" else f"{name}=16MB,32MB").kind.apply(
                 name, level, own
             )
+
+
+@pytest.mark.parametrize(
+    ("line", "levels"),
+    [
+        (
+            'pooler = ["none", "pgbouncer:mode=transaction,size=20"]',
+            ("none", "pgbouncer:mode=transaction,size=20"),
+        ),
+        ('Storage = ["host", "loop:size=4GB,read_iops=3000"]', ("host", "loop:size=4GB,read_iops=3000")),
+        ('search_path = ["a,b", "it\'s"]', ("a,b", "it's")),
+    ],
+)
+def test_levels_with_commas_of_a_file_are_what_it_says(
+    line: str, levels: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(f"[factors]\n{line}\n")
+    (factor,) = read_file(file, None, ()).factors
+    assert parse_factor(factor).levels == levels
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,42 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
     found = machine_command(["sql=a.sql,b.sql"])
     assert found.words == ["sql=a.sql,b.sql"]
     assert list(found.files) == ["a.sql", "b.sql"]
+    far = tmp_path / "far"
+    far.mkdir()
+    (far / "it's, c.sql").write_text("SELECT 1;\n")
+    typed = "'a.sql,writes=no','{}'".format(f"{far}/it's, c.sql,writes=no".replace("'", "''"))
+    found = machine_command([f"SQL ={typed}"])
+    assert found.words == ["sql='a.sql,writes=no','files/it''s, c.sql,writes=no'"]
+    assert list(found.files) == ["a.sql", "files/it's, c.sql"]
+
+
+@pytest.mark.parametrize("form", ["--control {}", "--control={}"])
+@pytest.mark.parametrize("named", ["{}", "sql={}"])
+def test_the_control_is_called_as_its_file_is_on_the_machines(
+    form: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = tmp_path / "far"
+    far.mkdir()
+    for name in ("a.sql", "b.sql"):
+        (far / name).write_text("SELECT 1;\n")
+    chosen = form.format(named.format(f"{far}/b.sql,writes=no")).split(" ")
+    found = machine_command([*chosen, f"sql='{far}/a.sql,writes=no','{far}/b.sql,writes=no'"])
+    assert found.words[:2] == ["--control", named.format("files/b.sql,writes=no")]
+    assert list(found.files) == ["files/a.sql", "files/b.sql"]
+
+
+def test_sql_that_prepares_is_sent_where_it_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = tmp_path / "far.sql"
+    far.write_text("CREATE INDEX ON t (a);\n")
+    typed = "prepare=none,CREATE INDEX ON t (a, b),'SELECT ''a'', 1'"
+    assert machine_command([typed]).words == [typed]
+    found = machine_command([f"{typed},{far}"])
+    assert found.words == ["prepare=none,'CREATE INDEX ON t (a, b)','SELECT ''a'', 1',files/far.sql"]
+    assert list(found.files) == ["files/far.sql"]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +107,7 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
     [
         (["a=1,2", "--server", "host=db"], "leave --fleet out"),
         (["server=host=a,host=b"], "leave --fleet out"),
+        (["Server =host=a,host=b"], "leave --fleet out"),
         (["a=1,2", "--workload", "sql:no-such-file.sql"], "is not a file here"),
         (["a=1,2", "--set", "primary_conninfo=host=h password=geheim"], "password file"),
     ],

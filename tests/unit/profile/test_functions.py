@@ -102,7 +102,10 @@ def test_stacks_are_stored_as_they_are_and_damage_is_told(tmp_path: Path) -> Non
     assert folded_stacks(tmp_path) == counts
     read = stacks_of(tmp_path)
     assert read is not None and sum(read.values()) == sum(counts.values())
-    for damage in (b"", b"no gzip", to_folded(counts)[:-20]):
+    garbled = bytearray(to_folded(counts))
+    # The first byte that is compressed: a block of a kind that there is none of.
+    garbled[10] |= 0b110
+    for damage in (b"", b"no gzip", to_folded(counts)[:-20], bytes(garbled)):
         (place / STACKS_FILE).write_bytes(damage)
         with pytest.raises(UsageError, match="is damaged"):
             folded_stacks(tmp_path)

@@ -10,11 +10,22 @@ from pydantic import ValidationError
 
 from pgassay import durable
 from pgassay.design.schedule import next_step
+from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.running.run_experiment import resume_held
+from pgassay.model.experiment import BlockDesign
 from pgassay.model.trial import TrialFacts
+from pgassay.progress import NullProgress
 from pgassay.record import layout
 from pgassay.record.documents import write_file
-from pgassay.record.experiment import TrialWriter, load, write_experiment, write_state
+from pgassay.record.experiment import (
+    TrialWriter,
+    load,
+    refuse_lost_blocks,
+    write_block_plan,
+    write_experiment,
+    write_state,
+)
 
 EXPERIMENT = make_experiment(["io_method=sync,worker"])
 
@@ -109,6 +120,23 @@ def test_a_missing_key_names_where(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     with pytest.raises(UsageError, match=r"trial\.json is damaged \(arm_id: "):
         load(folder)
+
+
+def test_an_experiment_that_lost_a_block_s_plan_is_not_continued(tmp_path: Path) -> None:
+    """What else was to run in it, and so which trial comes next, is nowhere else."""
+    here = EXPERIMENT.environment.updated(machine_id=machine_id())
+    design = BlockDesign(data_copies=2, decided_rest=True)
+    plan = EXPERIMENT.model_copy(update={"environment": here, "design": design})
+    folder = tmp_path / "e"
+    write_experiment(folder, plan)
+    step = next_step(plan, [])
+    write_block_plan(folder, step.plan)
+    record = make_record(step.spec)
+    TrialWriter(folder, record.number, record.attempt).finish(record)
+    refuse_lost_blocks(load(folder))
+    layout.block_file(folder, 0).unlink()
+    with pytest.raises(UsageError, match=r"000000\.json is missing.*restore it from a copy"):
+        resume_held(folder, None, NullProgress())
 
 
 def test_replacing_a_file_keeps_the_old_one_when_the_disk_is_full(tmp_path: Path) -> None:

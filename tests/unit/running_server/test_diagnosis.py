@@ -1,10 +1,14 @@
 """What an interval of a running server means: accounts without idle time, chains of locks, words, pages."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import psycopg
 import pytest
 
 from pgassay.analysis.accounts.samples import IDLE_CONNECTION
@@ -20,6 +24,7 @@ from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedSer
 from pgassay.model.vacuum_state import Holder, VacuumState
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import diagnosis_page as report
+from pgassay.running_server.diagnosis import estimated_plans
 
 S = 1_000_000_000
 SECONDS = 10
@@ -193,10 +198,41 @@ def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
         (r"SELECT e'a\\' , 'b\', DATE'2026-01-01'", "SELECT ? , ?, DATE?"),
         ("SELECT 1e5, 1.5E-3, 0x1F, .5, 1_000, t1.c2", "SELECT ?, ?, ?, ?, ?, t1.c2"),
         ("SET b = b + -12 WHERE x=-3 AND f(a - 1, -2.5)", "SET b = b + ? WHERE x=? AND f(a - ?, ?)"),
+        ("SELECT $q1$secret$q1$, $é$secret$é$, $1, $2", "SELECT ?, ?, $1, $2"),
+        ("SELECT /* don't */ 'secret' FROM t", "SELECT /* don't */ ? FROM t"),
+        ("SELECT a -- it's\n, 'secret', 'so'", "SELECT a -- it's , ?, ?"),
+        ('SELECT "it\'s", \'secret\' AS "a""b\'"', 'SELECT "it\'s", ? AS "a""b\'"'),
+        ("SELECT 1 /* key='secret', 7 */", "SELECT ? /* key=?, ? */"),
+        ("SELECT '--', 'a', '/*', $$--$$", "SELECT ?, ?, ?, ?"),
     ],
 )
 def test_statements_are_told_without_their_constants(query: str, expected: str) -> None:
     assert without_constants(query) == expected
+
+
+@pytest.mark.parametrize("major", [14, 18])
+def test_what_may_not_be_planned_has_its_reason(
+    major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a statement without constants too, which before 16 is not prepared without parameters."""
+    refusing = Mock()
+    refusing.execute.side_effect = psycopg.errors.InsufficientPrivilege("permission denied")
+    target = SimpleNamespace(session=lambda *_: nullcontext(refusing), is_superuser=False, major=major)
+    monkeypatch.setattr(estimated_plans, "read_facts", lambda _: SimpleNamespace(functions=(), tables=()))
+    text = "SELECT count(*) FROM t"
+    counted = CalledStatement(
+        query_id="7",
+        query=text,
+        calls=5,
+        total_s=9.0,
+        mean_ms=1800.0,
+        rows=5,
+        read_bytes=0,
+        temporary_bytes=0,
+    )
+    seen = interval(tmp_path, statements=(counted,), statements_s=9.0)
+    found = estimated_plans.with_plans(target, seen, {}, {"7": text})  # type: ignore[arg-type]
+    assert "permission denied: EXPLAIN needs the rights" in found.planned[0].missing
 
 
 def session(pid: int, *blocked_by: int, **more: Any) -> Session:

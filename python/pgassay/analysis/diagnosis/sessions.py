@@ -16,17 +16,30 @@ IN_TRANSACTION = "idle in transaction"
 # another operator is the sign of one; a backslash is text, but for E'…', where it may stand before a quote.
 _SIGN = r"(?:(?:(?<=[-+*/%=<>(,])|(?<=[-+*/%=<>(,]\s))-)?"
 _NUMBER = r"(?:0[xXoObB][\da-fA-F_]+|(?:\d[\d_]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)"
-_CONSTANT = re.compile(
-    r"\$([A-Za-z_]*)\$.*?\$\1\$|(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"
-    rf"{_SIGN}(?<![\w.$]){_NUMBER}\b",
-    re.DOTALL,
+# A name may hold dollar signs: none of those begins a constant.
+_TAG = r"(?P<tag>(?:[A-Za-z_\x80-\U0010ffff]\w*)?)"
+_CONSTANT = (
+    rf"(?<![\w$])\${_TAG}\$.*?\$(?P=tag)\$|(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"
+    rf"{_SIGN}(?<![\w.$]){_NUMBER}\b"
 )
+# A quote in a name or in a comment begins no constant.
+_NAME = r'(?P<name>"(?:[^"]|"")*")'
+_COMMENT = r"(?P<comment>--[^\n]*|/\*(?:(?!/\*|\*/).|/\*.*?(?:\*/|\Z))*+(?:\*/|\Z))"
+_CONSTANTS = re.compile(_CONSTANT, re.DOTALL)
+_LEXEMES = re.compile(f"{_NAME}|{_COMMENT}|{_CONSTANT}", re.DOTALL)
 _SPACE = re.compile(r"\s+")
 
 
 def without_constants(query: str) -> str:
     """The text of a statement with ? for each constant and single spaces; a cut one may keep its last."""
-    return _SPACE.sub(" ", _CONSTANT.sub("?", query)).strip()
+    return _SPACE.sub(" ", _LEXEMES.sub(_as_told, query)).strip()
+
+
+def _as_told(lexeme: re.Match[str]) -> str:
+    """A name as it is, a comment without what looks like a constant in it, and ? for a constant."""
+    if lexeme["comment"]:
+        return _CONSTANTS.sub("?", lexeme["comment"])
+    return lexeme["name"] or "?"
 
 
 def statement_key(query_id: str | None, query: str) -> str:

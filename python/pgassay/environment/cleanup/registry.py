@@ -120,7 +120,7 @@ def sweep() -> list[str]:
     for entry in left:
         if entry.kind == "volume":
             # Whatever lies on it would else wait for it for ever; its own removal says what fails here.
-            with contextlib.suppress(PgassayError, KeyError, ValueError):
+            with contextlib.suppress(PgassayError, KeyError, ValueError, OSError):
                 imitated_devices.stop_serving(_path(entry.details["path"]))
     for entry in sorted(left, key=lambda entry: REMOVAL_ORDER.index(entry.kind)):
         rebooted = entry.owner.boot_id != machine.boot_id() and entry.kind not in _SURVIVES_REBOOT
@@ -128,8 +128,10 @@ def sweep() -> list[str]:
         taken_over = _identity(entry) in alive
         try:
             sentence = "" if rebooted or taken_over else _REMOVERS[entry.kind](entry.details)
-        except PgassayError as error:
-            sentences.append(f"Leftovers of process {entry.owner.pid} could not be removed: {error}")
+        except (PgassayError, OSError) as error:
+            # A disk that fails, or a program that is not there: nobody's experiment must end for it.
+            said = f"{error.strerror} ({error.filename})." if isinstance(error, OSError) else str(error)
+            sentences.append(f"Leftovers of process {entry.owner.pid} could not be removed: {said}")
             continue
         except (KeyError, TypeError, ValueError) as error:
             sentences.append(f"{entry.file} does not say what to remove ({error}): delete it.")

@@ -20,12 +20,15 @@ from typing import Any
 from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.factors import pooler
 from pgassay.options.option import FILE, Option
 from pgassay.options.table import options_for
 from pgassay.workloads import pgbench, replay
 
 # What was published of the experiment (`claims/claim_files.py`) changes nothing of it.
 TABLES = ("factors", "set", "claim")
+# Factors whose levels are told apart by the name of a kind: a comma of an option needs no quotes there.
+_KINDS_WITH_OPTIONS = ("storage", pooler.NAME)
 
 
 def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> CompareRequest:
@@ -133,7 +136,9 @@ def _level(name: str, level: str | float | bool) -> str:
     if isinstance(level, bool):
         return "on" if level else "off"
     text = str(level)
-    if name != "storage" and (not text or any(character in text for character in ",' ")):
+    if name.strip().lower() not in _KINDS_WITH_OPTIONS and (
+        not text or any(character in text for character in ",' ")
+    ):
         return "'" + text.replace("'", "''") + "'"
     return text
 

@@ -4,6 +4,7 @@ Until then a difference between two servers is one of their hardware and their s
 settings crossed, half the difference of both halves is the settings', half their sum the machines'.
 """
 
+import math
 import os
 import subprocess
 import time
@@ -21,7 +22,7 @@ from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
 from pgassay.experiment.planning.servers import ServerConnections
-from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
+from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_block_s, run_experiment
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load, load_servers, write_state, write_swap
 from pgassay.trial.target import Target
@@ -42,18 +43,29 @@ def run_halves(
     target: Target,
     connections: ServerConnections,
 ) -> StoredExperiment:
-    """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count."""
+    """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count.
+
+    Where a single block uses them up nothing is swapped.
+    """
     if stored.swap is None:
         first = RunLimits(max(1, limits.blocks_max // 2), limits.time_max_s / 2, until_decided=False)
         stored = run_experiment(stored, run, first, progress)
         if stored.stopped == "failed":
             return stored
         step = next_step(stored.experiment, (trial.record for trial in stored.trials))
+        block_s = expected_block_s(stored, step, 0.0)
+        if step.visit >= limits.blocks_max or stored.seconds_used + block_s > limits.time_max_s:
+            progress.message(
+                "the settings are not swapped, since no block would follow: type 'pgassay resume "
+                f"{stored.folder}' with more --blocks or --max-time"
+            )
+            return stored
         target.abandon()
         try:
             swap_servers(stored, step.spec.block, connections.parameters, progress.message)
-        except MeasurementError:
-            write_state(stored.folder, stopped="failed", seconds_used=stored.seconds_used)
+        except (MeasurementError, KeyboardInterrupt) as error:
+            stopped = "failed" if isinstance(error, MeasurementError) else "interrupted"
+            write_state(stored.folder, stopped=stopped, seconds_used=stored.seconds_used)
             raise
         stored = replace(load(stored.folder), stopped="running")
     return run_experiment(stored, run, replace(limits, until_decided=False), progress)
@@ -90,9 +102,11 @@ def _observe(
 ) -> tuple[SettingsSwap, tuple[ServerFacts, ServerFacts]]:
     """What the swap did, once the servers have taken it up: they do that a moment after they are told."""
     first, second = servers.values()
-    deadline = time.monotonic() + TAKEN_UP_TIMEOUT_S
+    deadline = math.inf
     while True:
         after = (_read_again(first), _read_again(second))
+        # From then on both are back: the first may have been asked before it went away.
+        deadline = min(deadline, time.monotonic() + TAKEN_UP_TIMEOUT_S)
         swap = judge_swap(before, after)
         if (swap.swapped and not swap.else_changed) or time.monotonic() > deadline:
             return swap, after

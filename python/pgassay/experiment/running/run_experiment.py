@@ -49,6 +49,7 @@ from pgassay.record.documents import recording_error
 from pgassay.record.experiment import (
     StoredExperiment,
     load,
+    refuse_lost_blocks,
     write_design,
     write_experiment,
     write_servers,
@@ -217,6 +218,7 @@ def resume_held(
     contract = stored.experiment.contract
     chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
     _refuse_another_machine(stored)
+    refuse_lost_blocks(stored)
     for build in {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}.values():
         refuse_changed(build)
     with open_target(stored.experiment, connections.parameters, progress.stage) as opened:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pgassay.errors import UsageError
+from pgassay.factors import prepare, server, sql
+from pgassay.factors.base import level_text
 from pgassay.model.redaction import without_secrets
 from pgassay.workloads import pgbench, replay
+from pgassay.workloads.statements import file_of
 
 # What the coordinator decides, or does itself: not a machine's.
 _OWN_WITH_VALUE = frozenset(
@@ -29,17 +32,22 @@ _OWN = frozenset(
 _REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allow-writes"})
 # Of options and factors those whose values name files.
 _FILE = re.compile(r"^(sql|maintenance|dump|script):(?P<path>[^,]+)")
-_FILE_FACTORS = frozenset({"sql", "prepare"})
+_PREPARE = "prepare"
+_CONTROL = "--control"
 _INCLUDED = re.compile(rb"^\s*\\(?:i|ir|include|include_relative)\s+['\"]?([^\s'\"]+)", re.M)
 _INCLUDED_MAX = 1000
 
 
 @dataclass
 class MachineCommand:
-    """The words, and by the path under which they name it each file's own path here."""
+    """The words, and by the path under which they name it each file's own path here.
+
+    levels: of factors those that name a file, as typed, and what they are called on the machines.
+    """
 
     words: list[str] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
+    levels: dict[str, str] = field(default_factory=dict)
 
 
 def machine_command(typed: Sequence[str]) -> MachineCommand:
@@ -52,7 +60,7 @@ def machine_command(typed: Sequence[str]) -> MachineCommand:
     words = iter(typed)
     for word in words:
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if option in _REFUSED or word.startswith("server="):
+        if option in _REFUSED or _factor_name(word.partition("=")[0]) == server.NAME:
             raise UsageError(
                 f"{option.partition('=')[0]}: a fleet's machines run servers of their own, and several that "
                 "load one server would disturb each other: leave --fleet out"
@@ -66,10 +74,16 @@ def machine_command(typed: Sequence[str]) -> MachineCommand:
         if option.startswith("--") and option in ("--workload", "--dataset", "--prepare"):
             value = value if equals else next(words, "")
             made.words += [option, _of_option(option, value, made)]
+        elif option == _CONTROL:
+            made.words += [option, value if equals else next(words, "")]
         elif not option.startswith("-") and "=" in word:
             made.words.append(_of_factor(word, made))
         else:
             made.words.append(word)
+    # Known once all factors are: the option may stand before its own.
+    for place, word in enumerate(made.words[:-1]):
+        if word == _CONTROL:
+            made.words[place + 1] = _level_there(made.words[place + 1], made)
     for word in made.words:
         if without_secrets(word) != word:
             raise UsageError(
@@ -97,14 +111,38 @@ def _of_option(option: str, value: str, made: MachineCommand) -> str:
 
 
 def _of_factor(word: str, made: MachineCommand) -> str:
-    name, _, levels = word.partition("=")
-    if name not in _FILE_FACTORS:
-        return word
-    parts = [
-        _sent(part, made) if part.strip().endswith(".sql") or Path(part).is_file() else part
-        for part in levels.split(",")
-    ]
-    return f"{name}={','.join(parts)}"
+    typed, _, levels = word.partition("=")
+    name = _factor_name(typed)
+    sent: list[str] = []
+    if name == sql.NAME:
+        found = sql.KIND.split(name, levels)
+        sent = [_of_sql(level, made) for level in found]
+        made.levels.update(zip(found, sent, strict=True))
+    elif name == _PREPARE:
+        found = prepare.split(name, levels)
+        sent = [_sent(level, made) if level.endswith(prepare.FILE_SUFFIX) else level for level in found]
+        made.levels.update(zip(found, sent, strict=True))
+        # What names no file travels as it was typed.
+        sent = sent if sent != list(found) else []
+    return f"{name}={','.join(map(level_text, sent))}" if sent else word
+
+
+def _factor_name(typed: str) -> str:
+    return typed.strip().lower()
+
+
+def _level_there(typed: str, made: MachineCommand) -> str:
+    """A level that --control names, by itself or as NAME=LEVEL, as it is called on the machines."""
+    name, equals, level = typed.partition("=")
+    if equals and level in made.levels:
+        return f"{name}={made.levels[level]}"
+    return made.levels.get(typed, typed)
+
+
+def _of_sql(level: str, made: MachineCommand) -> str:
+    """A level of `sql`: a file, perhaps with options of its own."""
+    path = file_of(level)
+    return f"{_sent(path, made)}{level.removeprefix(path)}"
 
 
 def _sent(path: str, made: MachineCommand) -> str:

@@ -116,13 +116,17 @@ def _planned(
 def _texts_of(time: StatementTime, seen: Mapping[str, str], counted: Mapping[str, str]) -> Iterator[_Text]:
     """The texts to plan it by: as a call had it, then as it was counted."""
     texts = [seen.get(time.key, ""), counted.get(time.query_id or "", "")]
-    for text in filter(None, texts):
-        yield _Text(text, has_values=not _PARAMETER.search(text))
+    yield from map(_text, filter(None, texts))
     if texts[1]:
         # Where each constant became a parameter, `1 + 2` has no types any more, and one parameter alone has;
         # constants that had to be equal must be so again.
         with suppress(RefusedError):
-            yield _Text(write(merged(read(_SUM.sub(r"\1", texts[1])))), has_values=False)
+            yield _text(write(merged(read(_SUM.sub(r"\1", texts[1])))))
+
+
+def _text(text: str) -> _Text:
+    """Of one without a constant nothing is missing, so that it counts as one with its values."""
+    return _Text(text, has_values=not _PARAMETER.search(text))
 
 
 def _called(tree: ast.Node) -> set[str]:
