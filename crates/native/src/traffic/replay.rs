@@ -363,7 +363,11 @@ mod tests {
                 parameters: serde_json::from_value(connect).unwrap(),
                 options: ["shop", "other"]
                     .map(|database| {
-                        let options = if database == "shop" { writable } else { "-c role=other" };
+                        let options = if database == "shop" {
+                            writable
+                        } else {
+                            "-c role=other"
+                        };
                         let of_role = HashMap::from([("app".to_owned(), options.to_owned())]);
                         (database.to_owned(), of_role)
                     })
