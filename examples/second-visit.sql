@@ -1,3 +1,6 @@
+-- name: other
+SELECT count(filler) FROM other_accounts;
+
 -- name: first
 SELECT count(filler) FROM pgbench_accounts;
 

@@ -211,6 +211,6 @@ def test_the_second_visit_finds_the_table_in_large_buffers(run: Callable[..., Re
     assert small["buffers_read"] > 0.8 * table
     for level, first, second in (("16MB", 0.9, 0.8), ("256MB", 0.9, -1)):
         for trial in report.trials(level):
-            read = [each["postgres_read_bytes"] / 8192 for each in trial["statements"]]
+            read = [each["postgres_read_bytes"] / 8192 for each in trial["statements"][-2:]]
             assert read[0] >= first * table
             assert read[1] >= second * table if second > 0 else read[1] == 0
