@@ -80,12 +80,14 @@ pub fn look(text: &[u8]) -> Look {
 /// Whether it makes its transaction or the session's next ones READ WRITE: drivers send that behind read-only work.
 fn may_lift_read_only(text: &[u8], found: &Look) -> bool {
     let has = |word: &str| found.words.iter().any(|known| known == word);
-    let names = |name: &str| {
-        let is_value = |at: &Range<usize>| text[at.clone()].eq_ignore_ascii_case(name.as_bytes());
-        (has("set") && has(name)) || (has("set_config") && found.values.iter().any(is_value))
+    let is_value = |value: &str| {
+        let is_it = |at: &Range<usize>| text[at.clone()].eq_ignore_ascii_case(value.as_bytes());
+        found.values.iter().any(is_it)
     };
     let by_mode = has("read") && has("write") && (has("begin") || has("transaction"));
-    by_mode || (READ_ONLY.iter().any(|name| names(name)) && !has("on") && !has("true"))
+    let is_set = |name: &&str| has("set") && has(name) && !has("on") && !has("true");
+    let is_called = |name: &&str| has("set_config") && is_value(name) && !is_value("on") && !is_value("true");
+    by_mode || READ_ONLY.iter().any(|name| is_set(name) || is_called(name))
 }
 
 /// COPY … TO: the only one of the words that reads.
