@@ -51,9 +51,13 @@ class Recorder:
 
     folder: Path
     sent: list[bytearray] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
 
     def messages(self) -> list[list[Message]]:
-        """What each connection sent after its start-up message."""
+        """What each connection sent after its start-up message, once all of them have ended."""
+        # A client that is gone may have sent what is not read here yet.
+        for thread in list(self.threads):
+            thread.join(10)
         return [list(_messages(bytes(stream))) for stream in self.sent]
 
 
@@ -72,7 +76,6 @@ def recording_of(server: NativeTestServer) -> Iterator[Recorder]:
 def recording(folder: Path, server_socket: Path) -> Iterator[Recorder]:
     """Listen in `folder` at PORT and pass everything on to the server's socket, both ways."""
     recorder = Recorder(folder)
-    threads: list[threading.Thread] = []
 
     def copy(source: socket.socket, target: socket.socket, kept: bytearray | None) -> None:
         with suppress(OSError):
@@ -92,8 +95,8 @@ def recording(folder: Path, server_socket: Path) -> Iterator[Recorder]:
                 server.connect(str(server_socket))
                 recorder.sent.append(bytearray())
                 for source, target, kept in ((client, server, recorder.sent[-1]), (server, client, None)):
-                    threads.append(threading.Thread(target=copy, args=(source, target, kept)))
-                    threads[-1].start()
+                    recorder.threads.append(threading.Thread(target=copy, args=(source, target, kept)))
+                    recorder.threads[-1].start()
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / f".s.PGSQL.{PORT}"))
@@ -105,7 +108,7 @@ def recording(folder: Path, server_socket: Path) -> Iterator[Recorder]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join(10)
-            for thread in threads:
+            for thread in recorder.threads:
                 thread.join(10)
     (folder / f".s.PGSQL.{PORT}").unlink()
 

@@ -24,7 +24,7 @@ _CONSTANT = (
 )
 # A quote in a name or in a comment begins no constant.
 _NAME = r'(?P<name>"(?:[^"]|"")*")'
-_COMMENT = r"(?P<comment>--[^\n]*|/\*(?:(?!/\*|\*/).|/\*.*?(?:\*/|\Z))*+(?:\*/|\Z))"
+_COMMENT = r"(?P<comment>--[^\n]*|/\*(?:[^/*]|/(?!\*)|\*(?!/)|/\*.*?(?:\*/|\Z))*(?:\*/|\Z))"
 _CONSTANTS = re.compile(_CONSTANT, re.DOTALL)
 _LEXEMES = re.compile(f"{_NAME}|{_COMMENT}|{_CONSTANT}", re.DOTALL)
 _SPACE = re.compile(r"\s+")
