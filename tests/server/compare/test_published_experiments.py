@@ -202,7 +202,7 @@ def test_a_sort_that_fits_is_a_quicksort(run: Callable[..., Report]) -> None:
 def test_the_second_visit_finds_the_table_in_large_buffers(run: Callable[..., Report]) -> None:
     """13 MB are more than a quarter of 16 MB, and less than one of 256 MB."""
     unlimited = {'storage = "loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000"\n': ""}
-    report = run("second-visit", changes={'"64MB"': '"16MB"', '"2GB"': '"256MB"', **unlimited})
+    report = run("second-visit", blocks=3, changes={'"64MB"': '"16MB"', '"2GB"': '"256MB"', **unlimited})
     table = ROWS / ROWS_OF_A_PAGE
     (small,) = report.nodes("second", "16MB", "Seq Scan")
     (large,) = report.nodes("second", "256MB", "Seq Scan")
