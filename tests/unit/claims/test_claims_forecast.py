@@ -8,10 +8,11 @@ import pytest
 
 import analysis_samples
 import report_examples as examples
-from pgassay.analysis.claims.arm_claims import compared, further
+from pgassay.analysis.claims.arm_claims import compared, further, more_blocks
+from pgassay.analysis.claims.claim_blocks import further_of
 from pgassay.analysis.claims.pair_forecast import forecast_of
 from pgassay.experiment.claims.claim_outlooks import round_s
-from pgassay.model.further_results.claims import Claim, Source
+from pgassay.model.further_results.claims import Claim, JudgedClaim, Source
 from pgassay.model.result import ArmResult
 
 STORED = examples.stored()
@@ -60,6 +61,19 @@ def test_two_arms_that_are_alike_on_a_quiet_machine_take_few_more_blocks() -> No
     assert found is not None and found.verdict == "inconclusive" and found.forecast is not None
     said = further(found, 4, MARGIN)
     assert said.startswith("about ") and 1 <= int(said.split()[1]) <= 30
+
+
+def test_a_difference_at_the_edge_of_the_margin_takes_many_more_blocks_to_be_called_equal_or_not() -> None:
+    """Its direction is proven, which decides nothing: as many more blocks are expected as are said."""
+    found = arm("work_mem=8MB", 0.05, 1.111, 29, 1, verdict="faster", interval=(1.087, 1.133))
+    result = examples.result(STORED, arms=(CONTROL, found), margin=0.1)
+    claim = Claim(
+        id="one", text="…", source=Source(title="A page"), arm=found.name, against=CONTROL.name, says="equal"
+    )
+    judged = JudgedClaim.of(claim, "", "", "undecided", here=found.ratio, interval=found.interval)
+    more_there = further_of(claim, judged, result, STORED.experiment, 0.05)
+    said = more_blocks(found.ratio, found.interval, found.blocks, 0.1, is_equal=True)
+    assert math.ceil(more_there) == int(said.split()[1]) > 50
 
 
 @pytest.mark.parametrize("seed", range(5))

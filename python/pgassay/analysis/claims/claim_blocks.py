@@ -94,6 +94,8 @@ def further_of(
 
 def _forecast(claim: Claim, judged: JudgedClaim, result: CompareResult) -> float | None:
     pairs = [(claim.arm, claim.against)] if claim.kind == "speed" else []
+    # A proven direction leaves open whether it lies beyond the margin.
+    is_equal = claim.says == "equal"
     if claim.kind == "order":
         pairs = list(zip(claim.order, claim.order[1:], strict=False))
     found: list[float | None] = []
@@ -105,10 +107,11 @@ def _forecast(claim: Claim, judged: JudgedClaim, result: CompareResult) -> float
         if each.verdict in ("faster", "slower", "equivalent"):
             # Of an order this pair is decided; of one pair a size may be wanted beyond the verdict.
             median = 0 if claim.kind == "order" else None
-        by_width = arm_claims.further_blocks(each.ratio, each.interval, each.blocks, result.margin)
+        by_width = arm_claims.further_blocks(
+            each.ratio, each.interval, each.blocks, result.margin, is_equal=is_equal
+        )
         found.append(median if median is not None else by_width)
     if not pairs:
-        is_equal = claim.says == "equal"
         found = [
             arm_claims.further_blocks(
                 judged.here, judged.interval, result.blocks, result.margin, is_equal=is_equal
