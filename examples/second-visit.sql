@@ -1,6 +1,3 @@
--- name: other
-SELECT count(filler) FROM other_accounts;
-
 -- name: first
 SELECT count(filler) FROM pgbench_accounts;
 

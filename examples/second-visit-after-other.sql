@@ -1,0 +1,8 @@
+-- name: other
+SELECT count(filler) FROM other_accounts;
+
+-- name: first
+SELECT count(filler) FROM pgbench_accounts;
+
+-- name: second
+SELECT count(filler) FROM pgbench_accounts;
