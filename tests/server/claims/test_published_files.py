@@ -101,7 +101,7 @@ def test_every_claim_of_the_file_is_answered(name: str, require: Callable[..., N
     small = FILES[name]
     require(*small.require)
     file = shrunk(name, small, tmp_path)
-    # Long enough that an experiment is begun whose verdicts take many blocks; it ends after those of the file.
+    # So long that an experiment begins whose verdicts take many blocks; it ends after those of the file.
     finished = whole_tool.run(
         *("claims", "run", file, "--out", tmp_path / "out", "--max-time", "40m", "--json", "--quiet")
     )
