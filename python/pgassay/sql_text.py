@@ -48,6 +48,8 @@ _RESERVED_WORDS = frozenset(
         "window", "with",
     }
 )  # fmt: skip
+# A statement without comments that takes data from its client.
+COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_$]*")
 _ATOMIC_WORDS = ("begin", "case", "end")
 _FUNCTION_WORDS = frozenset({("create", "function"), ("create", "procedure")})

@@ -21,7 +21,7 @@ from pgassay.environment.server.programs import clean_environment
 from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
-from pgassay.sql_text import strip_comments, token_at
+from pgassay.sql_text import COPY_IN, strip_comments, token_at
 
 # pg_dump writes these two around a dump, so that psql takes no command from its data.
 HARMLESS = frozenset({"restrict", "unrestrict"})
@@ -51,7 +51,6 @@ _COMMAND = re.compile(
 )
 _COPY_END = re.compile(r"^\\\.[ \t]*\r?$", re.MULTILINE)
 _COPY = re.compile(r"\s*copy\b", re.IGNORECASE)
-_COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _COPY_SOURCE = re.compile(
     r"\bfrom\s+(?:(?P<program>program)\b|(?P<here>stdin)\b|(?P<other>pstdin)\b|'(?P<quoted>(?:[^']|'')*)'"
     r"|(?P<plain>\S+))",
@@ -114,7 +113,7 @@ def script_parts(text: str, source: str) -> Iterator[MetaCommand | SqlPart]:
         if part.words.strip():
             yield part
         if command is None:
-            takes_data = _COPY_IN.match(part.words) is not None
+            takes_data = COPY_IN.match(part.words) is not None
             position = token.end
         else:
             found = _command(command, text)

@@ -10,7 +10,7 @@ from pgassay.environment.datasets.base import OnStage
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
-from pgassay.sql_text import next_statement, strip_comments
+from pgassay.sql_text import COPY_IN, next_statement, strip_comments
 
 SHOWN_CHARACTERS = 200
 COPY_CHUNK_CHARACTERS = 1 << 20
@@ -18,7 +18,6 @@ _BLANKS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$))*")
 _META_COMMAND = re.compile(r"\\(\w+)[^\n]*")
 # pg_dump writes these two around a dump, so that psql takes no command from its data.
 _HARMLESS = ("restrict", "unrestrict")
-_COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _COPY_END = re.compile(r"^\\\.\r?$", re.MULTILINE)
 _COUNTING = ("vacuum", "analyze", "analyse")
 # Not the statement's fault: resources, an operator's hand, the system, the server itself.
@@ -94,7 +93,7 @@ def run_text(server: Server, session: ControlSession, text: str, source: str, on
 def _takes_data(statement: str) -> bool:
     # A comment of the other kind may stand before it. Others needn't be looked through.
     may_copy = statement[:4].lower() == "copy" or statement.startswith("/*")
-    return may_copy and _COPY_IN.match(strip_comments(statement)) is not None
+    return may_copy and COPY_IN.match(strip_comments(statement)) is not None
 
 
 def _copy(session: ControlSession, statement: str, text: str, position: int) -> int:

@@ -11,13 +11,12 @@ from typing import TypeAlias
 
 from pgassay.errors import UsageError
 from pgassay.native.process import NativeProcess, StatementError
-from pgassay.sql_text import strip_comments
+from pgassay.sql_text import COPY_IN, strip_comments
 from pgassay.traffic import manifest
 from pgassay.traffic.logs.entries import Log
 from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader
 
 _PLACEHOLDER = re.compile(r"\$\d")
-_COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _FROM_STDIN = re.compile(r"\bfrom\s+stdin\b", re.IGNORECASE)
 # What makes a session forget its prepared statements, and one of them.
 _FORGETS_ALL = re.compile(r"\b(?:discard|deallocate(?:\s+prepare)?)\s+all\b", re.IGNORECASE)
@@ -140,7 +139,7 @@ def _copies(text: str) -> bool:
     """Whether one of its statements takes data of COPY: a comment or BEGIN may stand before it."""
     if not _FROM_STDIN.search(text):
         return False
-    return any(map(_COPY_IN.match, strip_comments(text).split(";")))
+    return any(map(COPY_IN.match, strip_comments(text).split(";")))
 
 
 def _missing(part: Logged) -> list[str]:
