@@ -124,6 +124,6 @@ def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
 
 
 def _in_words(verdict: str, found: str, why: str) -> str:
-    """A verdict with its reason and interval, for one column."""
-    reason = why or found
-    return (f"{verdict}: {reason}" if reason else verdict) + (f" ({found})" if why and found else "")
+    """A verdict with its interval and reason, for one column; the reason may end in figures of its own."""
+    named = f"{verdict} ({found})" if found else verdict
+    return f"{named}: {why}" if why else named
