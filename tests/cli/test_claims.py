@@ -51,3 +51,22 @@ def test_a_folder_of_another_experiment_is_refused(folder: Path) -> None:
 def test_a_file_without_claims_says_so() -> None:
     file = str(ROOT / "examples" / "read-ahead.toml")
     assert "has no claim" in whole_tool.assert_one_sentence(whole_tool.run("claims", file), 2)
+
+
+def test_a_listing_refuses_an_arm_that_the_file_does_not_have(tmp_path: Path) -> None:
+    source = ROOT / "examples" / "sort-memory.toml"
+    mistyped = source.read_text().replace('arm = "work_mem=1GB"', 'arm = "work_mem=2GB"')
+    (tmp_path / "mine.toml").write_text(mistyped)
+    (tmp_path / "sort-memory.sql").write_bytes(source.with_name("sort-memory.sql").read_bytes())
+    told = whole_tool.assert_one_sentence(whole_tool.run("claims", str(tmp_path / "mine.toml")), 2)
+    assert "there is no arm work_mem=2GB" in told and "which has work_mem=4MB, work_mem=1GB" in told
+
+
+def test_a_listing_says_how_to_have_verdicts(folder: Path) -> None:
+    home = folder.parent
+    listed = whole_tool.run("claims", str(EXAMPLE), cwd=home).stdout
+    assert f"'pgassay claims run {EXAMPLE}'" in listed
+    (home / "pgassay-claims").mkdir()
+    folder.rename(home / "pgassay-claims" / EXAMPLE.stem)
+    listed = whole_tool.run("claims", str(EXAMPLE), cwd=home).stdout
+    assert f"'pgassay claims {EXAMPLE} pgassay-claims' shows the verdicts" in listed

@@ -7,6 +7,7 @@ from pgassay.model.profile.result import ProfileResult
 from pgassay.report import text
 from pgassay.report.page import Page
 from pgassay.report.section import (
+    HTML,
     QUIET,
     STRONG,
     Block,
@@ -34,7 +35,7 @@ def _sections(result: BisectionResult) -> list[Section]:
     opening: list[Block] = [Paragraph(result.headline, STRONG)]
     if result.notes:
         opening.append(Bullets(tuple(Item(note) for note in result.notes)))
-    sections = [Section("Bisect", "bisect", tuple(opening))]
+    sections = [Section("", "answer", tuple(opening))]
     if result.measured:
         rows = tuple(
             Row(
@@ -54,7 +55,7 @@ def _sections(result: BisectionResult) -> list[Section]:
         sections.append(Section("What was measured", "measured", (table, Paragraph(about, QUIET))))
     if result.profile is not None:
         sections.append(Section("Functions", "functions", tuple(_functions(result, result.profile))))
-    sections.append(Section("", "notes", tuple(_quiet(result))))
+    sections.append(Section("How it was found", "notes", tuple(_quiet(result)), titled=HTML))
     return sections
 
 

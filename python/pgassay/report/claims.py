@@ -22,7 +22,7 @@ from pgassay.report.section import (
     Section,
     Table,
 )
-from pgassay.words import duration_rounded, interval, plural, ratio
+from pgassay.words import duration_rounded, interval, join, plural, ratio
 
 _TONES = {
     "reproduced": "faster",
@@ -47,6 +47,9 @@ _RATIOS = (
     "Ratios are speeds relative to the arm compared with: above 1 is faster. For blocks, figures and prices "
     "above 1 is more."
 )
+# Of so few each has a sentence at the top; of more those that differ from what was published.
+_EACH_AT_THE_TOP = 3
+_NOT_AS_PUBLISHED: tuple[ClaimVerdict, ...] = ("refuted", "no difference here", "same direction, other size")
 _CONTINUE = (
     "The same command continues: undecided claims get more blocks, and experiments that were not run are "
     "run. Use a larger --max-time for experiments that take longer."
@@ -64,9 +67,35 @@ def _sections(result: ClaimsResult) -> list[Section]:
     for file, claims in groupby(result.claims, key=lambda claim: claim.file):
         rows = tuple(Row(tuple(_cells(claim, is_judged=is_judged))) for claim in claims)
         groups.append(Group(rows, heading="" if result.file else file))
-    table = Table(_COLUMNS if is_judged else _LISTED, tuple(groups), grouped_by="file")
-    opening: list[Block] = [Paragraph(_summary(result), STRONG)] if is_judged else []
-    return [Section("Claims", "claims", (*opening, table)), Section("", "notes", tuple(_notes(result)))]
+    table = Table(_COLUMNS if is_judged else _LISTED, tuple(groups), grouped_by="" if result.file else "file")
+    opening = _opening(result) if is_judged else []
+    return [
+        Section("", "answer", tuple(opening)),
+        Section("Claims", "claims", (table,)),
+        Section("About these figures", "notes", tuple(_notes(result)), titled=HTML),
+    ]
+
+
+def _opening(result: ClaimsResult) -> list[Block]:
+    """The answer: of few claims each with its figure, of many how many have which verdict."""
+    if len(result.claims) <= _EACH_AT_THE_TOP:
+        return [Paragraph(_sentence(claim), STRONG) for claim in result.claims]
+    opening: list[Block] = [Paragraph(_summary(result), STRONG)]
+    for verdict in _NOT_AS_PUBLISHED:
+        named = [claim.id for claim in result.claims if claim.verdict == verdict]
+        if named:
+            opening.append(Paragraph(f"{verdict.capitalize()}: {', '.join(named)}."))
+    return opening
+
+
+def _sentence(claim: JudgedClaim) -> str:
+    """'sort-in-memory: reproduced, 1.49 × as fast here (1.31 – 1.66); published: 1.32×'."""
+    reason = claim.why.partition(";")[0] or "no time was left for it"
+    found = "" if claim.interval is None else f" ({interval(claim.interval)})"
+    if claim.verdict == "undecided" and claim.here is not None:
+        reason, found = f"{ratio(claim.here)} here{found}: {reason}", ""
+    published = "" if claim.published is None else f"; published: {ratio(claim.published)}"
+    return f"{claim.id}: {claim.verdict or _NOT_RUN}, {reason}{found}{published}"
 
 
 def _summary(result: ClaimsResult) -> str:
@@ -81,11 +110,20 @@ def _notes(result: ClaimsResult) -> list[Block]:
     sources = dict.fromkeys(_source(claim) for claim in result.claims)
     notes: list[Block] = [Paragraph(f"Published: {source}.", QUIET) for source in sources]
     if not result.folder:
-        return notes
-    if result.experiments and any(claim.verdict in (None, "undecided") for claim in result.claims):
+        unread = [f"{each.file} can't be run here: {each.note}" for each in result.experiments]
+        return [*notes, *map(Paragraph, unread)]
+    # Of the results of 'pgassay run' the folder is the experiment's own, and that command ended.
+    is_of_a_run = any(each.folder != result.folder for each in result.experiments)
+    if is_of_a_run and any(claim.verdict in (None, "undecided") for claim in result.claims):
         notes.append(Paragraph(_CONTINUE))
     notes.append(Paragraph(_RATIOS, QUIET))
     notes.append(Paragraph(result.family, QUIET))
+    caveats: dict[str, list[str]] = {}
+    for experiment in result.experiments:
+        for caveat in experiment.caveats:
+            caveats.setdefault(caveat, []).append(experiment.file)
+    for caveat, files in caveats.items():
+        notes.append(Paragraph(caveat if result.file else f"{caveat} So in {join(files)}.", QUIET))
     commands = dict.fromkeys((claim.file, claim.command) for claim in result.claims)
     took = {each.file: _took(each) for each in result.experiments}
     notes += [Paragraph(f"Again: {command}{took.get(file, '')}", QUIET) for file, command in commands]
@@ -95,7 +133,9 @@ def _notes(result: ClaimsResult) -> list[Block]:
 def _took(experiment: ClaimedExperiment) -> str:
     if not experiment.blocks:
         return ""
-    took = f" ({plural(experiment.blocks, 'block')} in {duration_rounded(experiment.seconds_used)})"
+    caches = f"; caches: {experiment.cache}" if experiment.cache else ""
+    blocks = plural(experiment.blocks, "block")
+    took = f" ({blocks} in {duration_rounded(experiment.seconds_used)}{caches})"
     return f"{took}; {experiment.note}" if experiment.note else took
 
 

@@ -1,6 +1,15 @@
 """How the verdicts of claims look in a terminal."""
 
-from pgassay.model.further_results.claims import Claim, ClaimsResult, JudgedClaim, Source
+from typing import Any
+
+from pgassay.model.further_results.claims import (
+    Claim,
+    ClaimedExperiment,
+    ClaimsResult,
+    ClaimVerdict,
+    JudgedClaim,
+    Source,
+)
 from pgassay.report import terminal
 from pgassay.report.claims import page_of
 
@@ -12,3 +21,50 @@ def test_the_interval_stands_beside_the_verdict_and_not_behind_other_figures() -
     result = ClaimsResult(file="a.toml", folder="out", family="", claims=(found,), experiments=())
     shown = " ".join(terminal.render(page_of(result).sections, width=400, unicode=True).split())
     assert f"reproduced (6.180 – 7.500): {why}" in shown
+
+
+def _shown(*claims: JudgedClaim, **changes: Any) -> str:
+    result = ClaimsResult(file="a.toml", folder="out", family="", claims=claims, **changes)
+    return terminal.render(page_of(result).sections, width=400, unicode=True)
+
+
+def _judged(name: str, verdict: ClaimVerdict, why: str, **found: Any) -> JudgedClaim:
+    claim = Claim(id=name, text="…", source=Source(title="A page"), says="faster", published=10)
+    return JudgedClaim.of(claim, why, "pgassay run a.toml", verdict, file="a.toml", **found)
+
+
+def test_the_first_line_is_the_answer_of_one_claim() -> None:
+    found = _judged("one", "reproduced", "6.81 × as fast here; limited", here=6.81, interval=(6.18, 7.5))
+    first = _shown(found).splitlines()[0]
+    assert first == "one: reproduced, 6.81 × as fast here (6.180 – 7.500); published: 10.0×"
+    unclear = _judged("two", "undecided", "about 4 more blocks", here=1.1, interval=(0.9, 1.3))
+    first = _shown(unclear).splitlines()[0]
+    assert first == "two: undecided, 1.100× here (0.900 – 1.300): about 4 more blocks; published: 10.0×"
+
+
+def test_of_many_claims_those_that_came_out_otherwise_are_named_first() -> None:
+    verdicts: list[ClaimVerdict] = ["reproduced", "refuted", "no difference here", "refuted"]
+    claims = [_judged(f"c{number}", verdict, "so") for number, verdict in enumerate(verdicts)]
+    lines = _shown(*claims).splitlines()
+    assert lines[0] == "4 claims: 1 reproduced, 1 no difference here, 2 refuted"
+    assert "Refuted: c1, c3." in lines[:4] and "No difference here: c2." in lines[:4]
+
+
+def test_caches_and_caveats_stand_with_the_command() -> None:
+    ran = ClaimedExperiment(
+        file="a.toml", folder="out", blocks=3, seconds_used=4, cache="cold", caveats=("So far.",)
+    )
+    shown = _shown(_judged("one", "undecided", "more"), experiments=(ran,))
+    assert "(3 blocks in 4 seconds; caches: cold)" in shown and "So far." in shown
+    # The folder is the experiment's own: it was run by 'pgassay run', which does not continue.
+    assert "The same command continues" not in shown
+    of_a_run = ran.model_copy(update={"folder": "out/a"})
+    assert "The same command continues" in _shown(
+        _judged("one", "undecided", "more"), experiments=(of_a_run,)
+    )
+
+
+def test_on_the_page_the_answer_stands_above_the_notes() -> None:
+    result = ClaimsResult(file="a.toml", folder="out", family="", claims=(_judged("one", "refuted", "so"),))
+    page = page_of(result).html()
+    assert page.index("one: refuted, so") < page.index("Ratios are speeds")

@@ -4,9 +4,11 @@ Each claim is one comparison of the experiment, whose verdicts hold together; so
 their own: that one of them has its direction wrong is as improbable as that a verdict has.
 """
 
+import difflib
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from typing import NoReturn
 
 from pgassay.analysis.causes.registry import rule_of
@@ -21,6 +23,7 @@ from pgassay.model.result import ArmResult, CompareResult
 from pgassay.words import amount, figure, plural
 
 _GB = 1e9
+_ARMS_SHOWN = 6
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
 _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
 _METHOD = "io_method"
@@ -102,7 +105,7 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
             return (
                 f"{named} could not be had when the experiment began: run the claims in a new folder (--out)"
             )
-        _refuse(claim, f"there is no arm {named} in {where}", instead)
+        _refuse(claim, no_arm(named, [_named(arm.name) for arm in compared_arms], where), instead)
     varied = {factor for arm in experiment.arms for factor in arm.levels}
     for factor in filter(None, (claim.factor, claim.against_factor)):
         if factor not in varied:
@@ -119,6 +122,21 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
         if statement not in known:
             _refuse(claim, f"there is no statement '{statement}' in {where}", instead)
     return ""
+
+
+def refuse_unknown_arms(claim: Claim, names: Sequence[str], where: str, instead: str) -> None:
+    """Raise UsageError for a claim on an arm that is not one of `names`: those that a file asks for."""
+    for named in claim.named_arms:
+        if not any(is_named(name, named, claim) for name in names):
+            _refuse(claim, no_arm(named, [_named(name) for name in names], where), instead)
+
+
+def no_arm(named: str, names: Sequence[str], where: str) -> str:
+    """That there is no such arm, and which there are: of many the most alike."""
+    alike = difflib.get_close_matches(named, names, n=_ARMS_SHOWN, cutoff=0.0)
+    listed = list(names) if len(names) <= _ARMS_SHOWN else alike
+    more = f", and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    return f"there is no arm {named} in {where}, which has {', '.join(listed)}{more}"
 
 
 def _is_of(arm: str, skipped: str) -> bool:

@@ -47,6 +47,12 @@ def _one(claim: Claim, result: CompareResult, stored: StoredExperiment, level: f
     return arm_claims.judge(claim, result, stored.experiment)
 
 
+def caveats_of(result: CompareResult) -> tuple[str, ...]:
+    """What the verdicts of an experiment assume, and what a stop at the first of them does to the figures."""
+    assumed = dict.fromkeys(arm.assumption for arm in result.arms if arm.assumption)
+    return (*filter(None, (result.estimates,)), *(f"A verdict {each}." for each in assumed))
+
+
 def open_of(claims: Sequence[Claim], result: CompareResult, stored: StoredExperiment) -> tuple[Claim, ...]:
     """Those of which more blocks are wanted."""
     pairs = zip(claims, judge(claims, result, stored), strict=True)

@@ -1,6 +1,7 @@
 """`pgassay claims`: what was published, judged by stored experiments, or by those that `run` runs."""
 
 import argparse
+import shlex
 import sys
 
 from pgassay.cli import options
@@ -75,8 +76,22 @@ def run(arguments: argparse.Namespace) -> int:
     running = ("--max-time", "--out", "--seed", "--quiet", "--no-wait")
     options.refuse_without(arguments, running, "'claims run'")
     folder = words.pop() if len(words) > 1 and words[-1].is_dir() else None
-    publish(page_of(_result(claimed_files(words or [Path(ALL)]), folder)), arguments)
+    files = claimed_files(words or [Path(ALL)])
+    below = _how_to_judge(files, shlex.join(map(str, words)) or ALL) if folder is None else ()
+    publish(page_of(_result(files, folder)), arguments, below=below)
     return 0
+
+
+def _how_to_judge(files: "tuple[ClaimedFile, ...]", typed: str) -> tuple[str, ...]:
+    """What to type for verdicts: on the results of an earlier run, where its folder has some, or to run."""
+    from pathlib import Path
+
+    from pgassay.record import layout
+
+    folder = Path(OUT_DEFAULT)
+    if any((folder / file.name / layout.EXPERIMENT_FILE).is_file() for file in files):
+        return ("", f"{folder} has results: 'pgassay claims {typed} {folder}' shows the verdicts")
+    return ("", f"'pgassay claims run {typed}' tries them on this machine")
 
 
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
@@ -97,7 +112,9 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     page = page_of(result)
     write_file(chosen.out / JSON_FILE, page.json().encode())
     write_file(chosen.out / PAGE_FILE, page.markdown().encode())
-    shown = f"page: {chosen.out / PAGE_FILE}; 'pgassay report {chosen.out}/NAME' shows an experiment"
+    shown = f"page: {chosen.out / PAGE_FILE}"
+    if name := next((file.name for file in files if (chosen.out / file.name).is_dir()), ""):
+        shown += f"; 'pgassay report {chosen.out / name}' shows the experiment of a file"
     publish(page, arguments, below=("", shown))
     if is_interrupted:
         print("pgassay: interrupted; nothing is left running: run it again to continue", file=sys.stderr)
@@ -107,14 +124,17 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
 
 def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsResult":
     """The claims as they are listed, or as the records of `folder` judge them."""
+    from pgassay.experiment.claims.claim_status import check_arms
     from pgassay.experiment.claims.run_claims import ClaimsOptions, stored_claims
-    from pgassay.model.further_results.claims import ClaimsResult
+    from pgassay.model.further_results.claims import ClaimedExperiment, ClaimsResult
     from pgassay.record import layout
 
     if folder is None:
+        notes = {str(file.path): check_arms(file) for file in files}
         listed = tuple(_listed(file.path, claim) for file in files for claim in file.claims)
         name = str(files[0].path) if len(files) == 1 else ""
-        return ClaimsResult(file=name, folder="", family="", claims=listed)
+        unread = tuple(ClaimedExperiment(file=path, note=note) for path, note in notes.items() if note)
+        return ClaimsResult(file=name, folder="", family="", claims=listed, experiments=unread)
     is_of_a_run = (folder / JSON_FILE).is_file() or any(
         (folder / file.name / layout.EXPERIMENT_FILE).is_file() for file in files
     )
@@ -125,10 +145,10 @@ def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsR
 
 def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResult":
     """The claims of one file by the results of 'pgassay run FILE.toml'."""
-    from pgassay.analysis.claims.judge_claims import judge
+    from pgassay.analysis.claims.judge_claims import caveats_of, judge
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.model.further_results.claims import ClaimsResult
+    from pgassay.model.further_results.claims import ClaimedExperiment, ClaimsResult
     from pgassay.record.experiment import load
 
     if len(files) > 1:
@@ -137,7 +157,16 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
     result = analyse(stored)
     file = str(files[0].path)
     judged = tuple(each.model_copy(update={"file": file}) for each in judge(files[0].claims, result, stored))
-    return ClaimsResult(file=file, folder=str(folder), family=result.family, claims=judged)
+    measured = ClaimedExperiment(
+        file=file,
+        folder=str(folder),
+        blocks=result.blocks,
+        seconds_used=stored.seconds_used,
+        cache=stored.experiment.protocol.cache,
+        caveats=caveats_of(result),
+    )
+    whole = ClaimsResult(file=file, folder=str(folder), family=result.family, claims=judged)
+    return whole.model_copy(update={"experiments": (measured,)})
 
 
 def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":

@@ -6,15 +6,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pgassay.analysis.claims.arm_claims import CLAIMS_COMMAND, missing_condition, missing_for
+from pgassay.analysis.claims.arm_claims import (
+    CLAIMS_COMMAND,
+    missing_condition,
+    missing_for,
+    refuse_unknown_arms,
+)
 from pgassay.analysis.claims.claim_blocks import is_open
-from pgassay.analysis.claims.judge_claims import claimed_arms, judge
+from pgassay.analysis.claims.judge_claims import caveats_of, claimed_arms, judge
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.design.arms import level_name
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claims.claim_files import ClaimedFile
 from pgassay.experiment.claims.claim_outlooks import after_measuring, before_measuring, first_verdict_s
 from pgassay.experiment.claims.run_order import Outlook, Waiting
+from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
@@ -42,7 +49,7 @@ class Standing:
     `least_s`: what the next verdict takes at least, None where that is not known. `outlooks`: of its open
     claims, once they are planned or measured. `setup_s`: what loading its data and starting its servers
     takes. `note`: why the experiment was not run, or not further. `is_out`: it is not run any more this time.
-    `fruitless`: how many of its last turns decided nothing.
+    `fruitless`: how many of its last turns decided nothing. `cache`, `caveats`: as of `ClaimedExperiment`.
     """
 
     file: ClaimedFile
@@ -57,6 +64,8 @@ class Standing:
     note: str = ""
     is_out: bool = False
     fruitless: int = 0
+    cache: str = ""
+    caveats: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -156,7 +165,27 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
         family=result.family,
         least_s=min((each.seconds for each in outlooks), default=None),
         outlooks=outlooks,
+        cache=stored.experiment.protocol.cache,
+        caveats=caveats_of(result),
     )
+
+
+def check_arms(file: ClaimedFile) -> str:
+    """Why the experiment of a file can't be read here; '' if it can, and where its server would be asked.
+
+    Raises UsageError for a claim on an arm that the file doesn't ask for.
+    """
+    try:
+        request = read_file(file.path, None, CLAIMS_COMMAND)
+        if is_remote(request):
+            return ""
+        candidates = parse_request(request).candidates
+    except (UsageError, MeasurementError, OSError) as error:
+        return without_secrets(str(error))
+    names = [level_name(levels) for levels, _ in candidates]
+    for claim in file.claims:
+        refuse_unknown_arms(claim, names, str(file.path), "correct the claim")
+    return ""
 
 
 def keep_file(file: ClaimedFile, folder: Path) -> None:

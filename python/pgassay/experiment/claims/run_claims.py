@@ -228,6 +228,8 @@ def _result(options: ClaimsOptions, out: Path, standings: Sequence[Standing]) ->
             blocks=each.blocks,
             seconds_used=each.seconds_used,
             note=each.note,
+            cache=each.cache,
+            caveats=each.caveats,
         )
         for each in standings
     )

@@ -146,10 +146,12 @@ class JudgedClaim(Frozen):
 
 
 class ClaimedExperiment(Frozen):
-    """The experiment of a file with claims, of several that were run.
+    """The experiment of a file with claims.
 
     `folder`: its records, '' where there are none. `blocks`, `seconds_used`: over all runs. `note`: why it
-    was not run, or not run to its end, '' where there is nothing to say.
+    was not run, or not run to its end, '' where there is nothing to say. `cache`: the state of the caches
+    before each trial, '' where nothing was run. `caveats`: what its verdicts assume, and what a stop at the
+    first verdict does to the estimates.
     """
 
     file: str
@@ -157,13 +159,15 @@ class ClaimedExperiment(Frozen):
     blocks: int = 0
     seconds_used: float = 0.0
     note: str = ""
+    cache: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 class ClaimsResult(Frozen):
     """Claims, judged by the experiments of `folder`; schema in schemas/claims.schema.json.
 
     `folder` is '' where none was named. `family`: at which level the verdicts hold together. Of one file
-    `file` is its name; of several it is '', and `experiments` has them.
+    `file` is its name; of several it is ''. `experiments` has each file that was run.
     """
 
     schema_: int = Field(default=CLAIMS_SCHEMA, alias="schema")

@@ -60,8 +60,9 @@ def _too_few_copies(study: Study) -> list[DesignWarning]:
         if possible < needed:
             arm = study.arms[contrast.arm_id]
             blocks = plural(study.experiment.contract.blocks_max, "block")
+            allow = "allows" if study.experiment.contract.blocks_max == 1 else "allow"
             sentence = (
-                f"{arm.name} needs its own data, and {blocks} allow only {plural(possible, 'set')} of "
+                f"{arm.name} needs its own data, and {blocks} {allow} only {plural(possible, 'set')} of "
                 f"fresh copies, {each_s_blocks} for each: a verdict takes at least {needed} "
                 f"(--blocks {needed * each_s_blocks})."
             )
