@@ -23,6 +23,8 @@ from pgassay.words import amount, size
 
 # A statement that one timing shows faster by less may be as fast: short ones vary so much.
 _ONCE_MIN = 1.5
+# So much slower is no noise, although it was timed once.
+_FAR_SLOWER = 0.2
 _ORDER: dict[FixVerdict, int] = {
     "recommended": 0,
     "not decided": 1,
@@ -195,6 +197,9 @@ def verdict_of(
     if is_slower(tried):
         return "worse", "search", None, _cost(judged.baseline, tried)
     if alone < WORSE_MAX:
+        far = [each for each in _tried_statements(judged.baseline, tried) if 0 < each.ratio < _FAR_SLOWER]
+        if far and not tried.with_s:
+            return "worse", "search", None, f"it made {', '.join(map(slower_words, far))} (timed once)"
         return "no help", "search", None, NOT_TOLD
     once = _once(judged, tried)
     selection = judged.found.selection

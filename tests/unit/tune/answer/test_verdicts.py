@@ -335,6 +335,12 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     assert fix.note == ("it made list 2 × as slow" if verdict == "worse" else NOT_TOLD)
 
 
+def test_what_is_many_times_slower_once_is_not_called_noise() -> None:
+    tried = Tried("index:useless", {"list": 86.0}, 1.0, 8192)
+    (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
+    assert (fix.verdict, fix.note) == ("worse", "it made list 86 × as slow (timed once)")
+
+
 def test_what_is_worse_in_all_and_in_no_statement_says_how_much() -> None:
     tried = Tried("index:useless", {"list": 1.05}, without_s=(1.6,) * 4, with_s=(2.0,) * 4)
     (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
