@@ -145,6 +145,9 @@ def _sentence(name: str, value: float, ceiling: float, unit: str, source: str, *
         limit += f", {ceiling * 1e6 / MIB_BYTES:,.0f} MiB/s"
     did = "read and wrote" if with_writes else "read"
     sentence = f"{name} {did} {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
+    if share > BEYOND and source == _LIMIT:
+        # Nothing is to be probed where pgassay itself set it.
+        return f"{sentence}: a limit lets more through for a moment after a pause, so make trials longer."
     if share > BEYOND:
         return f"{sentence}: more than its recorded maximum, so measure it again with 'pgassay probe'."
     if share >= AT_LIMIT:
