@@ -15,7 +15,7 @@ from pgassay.analysis.descriptive.errors_and_poolers import arm_errors
 from pgassay.analysis.redaction.redacted_experiment import redacted
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm, PoolerSpec
-from pgassay.model.trial import StatementObservation
+from pgassay.model.trial import OpenLoop, StatementObservation
 from pgassay.model.workload import PoolerUse
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import brief_page, page_of
@@ -143,3 +143,14 @@ def test_clients_that_pause_are_no_limit() -> None:
     for each, cause in ((arm, "client-bound"), (arm.model_copy(update={"spec": spec}), "")):
         causes = trial_causes(evidence(**planted, arm=each))
         assert (causes.limit[0].cause if causes.limit else "") == cause
+
+
+@pytest.mark.parametrize(("queued", "cause"), [(0, ""), (500, "client-bound")])
+def test_clients_with_nothing_due_are_no_limit(queued: int, cause: str) -> None:
+    opened = OpenLoop(scheduled=1000 + queued, done=1000, failed=0, skipped=0, queued=queued)
+    record = load_record()
+    assert record.load is not None
+    paced = record.model_copy(update={"load": record.load.model_copy(update={"open_loop": opened})})
+    planted = {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "record": paced}
+    causes = trial_causes(evidence(**planted, arm=load_arm()))
+    assert (causes.limit[0].cause if causes.limit else "") == cause
