@@ -132,8 +132,6 @@ def test_a_host_that_runs_no_programs_from_the_cache_folder_is_told_so(monkeypat
 
     monkeypatch.setattr(other_host, "_asked", asked)
     other_host._install.cache_clear()
-    with pytest.raises(
-        UsageError, match=r"Permission denied.*allowed below .*pgassay \(no noexec\)"
-    ):
+    with pytest.raises(UsageError, match=r"Permission denied.*allowed below .*pgassay \(no noexec\)"):
         other_host._install("lab", Path(__file__), "sources")
     other_host._install.cache_clear()
