@@ -49,7 +49,8 @@ def _install(host: str, path: Path, sources: str) -> None:
     if answer.returncode != 0:
         raise UsageError(
             f"client=ssh:{host}: the load generator does not run there ({_said(answer)}): it needs the "
-            "processor architecture of this machine, and a C library as new as here"
+            "processor architecture of this machine, a C library as new as here, and programs allowed below "
+            f"{_FOLDER} (no noexec)"
         )
 
 

@@ -44,7 +44,10 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         pace = Pace(text=options["curve"], rates=_curve(options["curve"]))
     if arrivals is not None:
         if pace is None:
-            raise UsageError(f"{where} arrivals: the rate is missing: add rate=1000")
+            raise UsageError(
+                f"{where} arrivals: the rate is missing: add rate=1000 to the workload (the levels of a "
+                "factor rate replace it)"
+            )
         pace = pace.model_copy(update={"arrivals": _arrivals(arrivals, where)})
     elif pace is not None and load.pace is not None:
         pace = pace.model_copy(update={"arrivals": load.pace.arrivals})

@@ -170,7 +170,7 @@ def test_cpu_that_is_as_much_is_equivalent():
     plan = experiment()
     (cpu,) = analyse(stored(plan, simulate(plan, 14))).secondary
     assert cpu.arms[1].verdict == "equivalent"
-    assert "uses as much CPU as" in cpu.arms[1].note
+    assert "uses as much server CPU as" in cpu.arms[1].note
 
 
 def test_an_effect_that_moved_has_no_interval_and_no_verdict():
@@ -212,7 +212,7 @@ def test_server_cpu_is_more_or_less_and_never_faster():
     arm = cpu.arms[1]
     assert arm.verdict == "less"
     assert arm.ratio == pytest.approx(math.exp(-0.3), rel=0.02)
-    assert "less CPU than" in arm.note
+    assert "less server CPU than" in arm.note
     assert "faster" not in arm.note
 
 

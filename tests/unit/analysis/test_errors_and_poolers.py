@@ -15,10 +15,10 @@ from pgassay.analysis.descriptive.errors_and_poolers import arm_errors
 from pgassay.analysis.redaction.redacted_experiment import redacted
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm, PoolerSpec
-from pgassay.model.trial import StatementObservation
+from pgassay.model.trial import OpenLoop, StatementObservation
 from pgassay.model.workload import PoolerUse
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import page_of
+from pgassay.report.compare.page import brief_page, page_of
 
 REFUSED = {"failures": {"40P01": 3, "40001": 1}, "failure_examples": {"40P01": "deadlock\x1b[2J detected"}}
 USE = PoolerUse(
@@ -122,6 +122,9 @@ def test_a_pooler_s_core_and_waits_are_shown(tmp_path: Path) -> None:
     assert (found.cpu_us, found.wait_ms, found.is_full) == (pytest.approx(50.0), pytest.approx(2.0), True)
     for text in shown(stored):
         assert "17 of at most 20" in text and "92 % (full)" in text and "PgBouncer 1.18.0" in text
+    brief = " ".join(brief_page(analyse(stored), stored).terminal(width=120).split())
+    assert "PgBouncer itself took 50.0 µs of CPU per transaction in io_method=worker" in brief
+    assert "busy 92 % of the time: full), apart from the server's." in brief
 
 
 def test_a_pooler_that_gets_no_processor_is_not_blamed() -> None:
@@ -140,3 +143,14 @@ def test_clients_that_pause_are_no_limit() -> None:
     for each, cause in ((arm, "client-bound"), (arm.model_copy(update={"spec": spec}), "")):
         causes = trial_causes(evidence(**planted, arm=each))
         assert (causes.limit[0].cause if causes.limit else "") == cause
+
+
+@pytest.mark.parametrize(("queued", "cause"), [(0, ""), (500, "client-bound")])
+def test_clients_with_nothing_due_are_no_limit(queued: int, cause: str) -> None:
+    opened = OpenLoop(scheduled=1000 + queued, done=1000, failed=0, skipped=0, queued=queued)
+    record = load_record()
+    assert record.load is not None
+    paced = record.model_copy(update={"load": record.load.model_copy(update={"open_loop": opened})})
+    planted = {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "record": paced}
+    causes = trial_causes(evidence(**planted, arm=load_arm()))
+    assert (causes.limit[0].cause if causes.limit else "") == cause

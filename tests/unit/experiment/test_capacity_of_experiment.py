@@ -15,6 +15,7 @@ from pgassay.analysis.capacity.arm_capacity import (
     alpha_of_arm,
     are_known,
     arm_capacities,
+    capacity_sentences,
     keeps,
 )
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
@@ -217,6 +218,22 @@ def test_arms_far_apart_have_rates_of_their_own_but_in_each_third_block(
         # At rates in common alone they were 2 to 4 × as wide after as many blocks.
         assert upper is not None and lower <= TRUE[each.arm] <= upper <= 1.6 * lower
     assert "no interval yet" not in analyse(stored).verdict
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (0, "perhaps 477 (all 7 trials broke the bound, no interval yet)"),
+        (7, "perhaps 477 (all 7 trials kept the bound, no interval yet)"),
+        (3, "about 477 (no interval yet)"),
+    ],
+)
+def test_a_rate_beyond_all_trials_is_told_as_a_guess(kept: int, said: str) -> None:
+    result = analyse(run(begun(3), Machine(8), 1))
+    unbounded = {"rate": 477.0, "interval": (0.0, None), "trials": 7, "kept": kept}
+    found = tuple(each.model_copy(update=unbounded) for each in result.capacities)
+    sentence = capacity_sentences(result.model_copy(update={"capacities": found}))[0]
+    assert sentence.count(said) == 2
 
 
 def test_nothing_is_claimed_before_there_are_trials() -> None:

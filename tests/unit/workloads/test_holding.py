@@ -1,14 +1,17 @@
 """How clients hold their connections: what is typed, what it becomes, what a trial then says."""
 
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from plans_for_tests import base_spec
+from pytest import MonkeyPatch
 
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factor
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ConnectionUse, LoadSpec, Outage
+from pgassay.native import other_host
 from pgassay.native.load import load_document
 from pgassay.trial.snapshots.verify import load_warnings, unaccounted_clients
 from pgassay.workloads.registry import parse_workload
@@ -56,8 +59,12 @@ def test_an_outage_is_told_with_what_it_cost() -> None:
         "8 connections were lost and opened again; attempts to open one that failed, by SQLSTATE: 08001 9, "
         "57P03 3",
         "no transaction ended for 3.25 s from second 2.50 on: the server, or the way to it, was gone",
-        "no transaction ended from second 9.00 to the end, for 1.00 s: the server, or the way to it, did not "
-        "come back",
+        "no transaction ended from second 9.00 until the load ended at second 10.00, its last transactions "
+        "included: the server, or the way to it, had not come back by then",
+    ]
+    given_up = observed(errors=2, connections=ConnectionUse(opened=0, lost=2, abandoned=2))
+    assert load_warnings(given_up, load_of("tpcb:clients=2,reconnect=yes"))[1:] == [
+        "2 connections were lost; 2 transactions got none until the load ended"
     ]
 
 
@@ -116,3 +123,15 @@ def test_a_failure_is_called_what_it_is(failures: dict[str, int], sentence: str)
 def test_pauses_within_transactions_are_accounted_for(idle: str, is_accounted: bool) -> None:
     load = load_of(f"tpcb:clients=11,idle_in_transaction={idle}")
     assert (not unaccounted_clients(observed(), load)) is is_accounted
+
+
+def test_a_host_that_runs_no_programs_from_the_cache_folder_is_told_so(monkeypatch: MonkeyPatch) -> None:
+    def asked(_host: str, remote: str, content: bytes = b"") -> "CompletedProcess[bytes]":
+        is_copy = bool(content)
+        return CompletedProcess(remote, 0 if is_copy else 126, b"", b"pgassay-native: Permission denied\n")
+
+    monkeypatch.setattr(other_host, "_asked", asked)
+    other_host._install.cache_clear()
+    with pytest.raises(UsageError, match=r"Permission denied.*allowed below .*pgassay \(no noexec\)"):
+        other_host._install("lab", Path(__file__), "sources")
+    other_host._install.cache_clear()

@@ -86,7 +86,7 @@ def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
         ("rate=100..200", "has no duration"),
         ("rate=100+200", "has no duration"),
         ("rate=100/forever", "not a duration"),
-        ("arrivals=poisson", "add rate=1000"),
+        ("arrivals=poisson", "add rate=1000 to the workload .the levels of a factor rate replace it"),
         ("rate=10,arrivals=uniform", "poisson or constant"),
         ("latency_limit=0", "less than"),
         ("curve=/nowhere.csv", "can't read the curve"),

@@ -129,6 +129,10 @@ def _is_unbounded(each: ArmCapacity) -> bool:
 def _span(each: ArmCapacity) -> str:
     lower, upper = _ends(each.interval).lower, _ends(each.interval).upper
     if _is_unbounded(each):
+        if each.trials and each.kept in (0, each.trials):
+            # Trials on one side alone do not hold the rate between them: the estimate is a guess.
+            fate = "kept" if each.kept else "broke"
+            return f"perhaps {each.rate:,.0f} (all {each.trials} trials {fate} the bound, no interval yet)"
         return f"about {each.rate:,.0f} (no interval yet)"
     if lower <= 0:
         return f"less than {upper:,.0f}"

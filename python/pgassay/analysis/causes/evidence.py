@@ -88,12 +88,13 @@ class EvidenceCaps:
 
 @dataclass(frozen=True)
 class Load:
-    """A closed loop of connections.
+    """A load's connections.
 
     client_cpu_s: of the client's threads together. connections, threads: the client's, None where it is not
     pgassay's. warmup_s: what the server's counters have in them beside the measured part. has_pauses:
-    its clients pause, as those of a capture did. pooler: what they came through. client_waited_s: for how
-    long its threads together were ready to run and had no processor, None where that is not known.
+    its clients pause, as those of a capture did, or have nothing due. pooler: what they came through.
+    client_waited_s: for how long its threads together were ready to run and had no processor, None where that
+    is not known.
     """
 
     transactions: int

@@ -23,8 +23,11 @@ from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.trial import Counters, StatementObservation, TrialRecord, figure
+from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialRecord, figure
 from pgassay.record.experiment import StoredTrial
+
+# As load_checks' share from which on a queue is one.
+_UNDONE_SHARE_MAX = 0.01
 
 # Statements that read less than this share of what the device delivered don't count in its rate.
 _READING_SHARE = 0.05
@@ -140,10 +143,16 @@ def load_of_trial(record: TrialRecord, arm: Arm) -> Load | None:
         asked.clients,
         asked.threads,
         asked.warmup_s,
-        has_pauses=asked.replay is not None or asked.has_pauses,
+        has_pauses=asked.replay is not None or asked.has_pauses or _keeps_its_rate(done),
         pooler=done.pooler,
         client_waited_s=done.client_run_queue_s,
     )
+
+
+def _keeps_its_rate(load: LoadObservation) -> bool:
+    """Whether an open loop did what was due: its connections are then idle because no transaction is due."""
+    opened = load.open_loop
+    return opened is not None and opened.queued + opened.skipped <= _UNDONE_SHARE_MAX * opened.scheduled
 
 
 def _client_cpu_s(record: TrialRecord) -> float:

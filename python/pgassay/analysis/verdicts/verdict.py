@@ -250,7 +250,7 @@ def outlook(forecast: Forecast | None, unit: str = "block") -> str:
 
 def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:
     """What is known of an arm's server CPU per unit of work; never a word about speed."""
-    return _figure_sentence(arm, control, "CPU", "uses", f"uses as much CPU as {control}")
+    return _figure_sentence(arm, control, "server CPU", "uses", f"uses as much server CPU as {control}")
 
 
 def latency_sentence(name: str, arm: SecondaryArmResult, control: str) -> str:

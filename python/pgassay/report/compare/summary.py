@@ -15,6 +15,7 @@ from pgassay.report.compare.maintenance_section import work_tables
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.qualifications import counted
 from pgassay.report.compare.verdicts import headline_lines, is_tallied
+from pgassay.report.labels import arm_at
 from pgassay.report.section import (
     ALARM,
     EVERYWHERE,
@@ -30,7 +31,7 @@ from pgassay.report.section import (
     Paragraph,
     Section,
 )
-from pgassay.report.text import clean, join, percent, plural, quantity, twin_sentence
+from pgassay.report.text import clean, join, percent, percent_fixed, plural, quantity, seconds, twin_sentence
 
 _STOPPED = {
     "decided": "stopped because every comparison was decided",
@@ -250,9 +251,23 @@ def _answers(material: Material) -> list[str]:
     """Why it is so, the most telling first: factors that matter, what moved, the work, the plans."""
     result = material.result
     found = price_ranking(result.volumes)[:1]
+    found += _pooler_cost(result)
     found += difference_sentences(result)[:1]
     found += [" ".join(filter(None, (work.sentence, work.phases))) for work in work_tables(result)[:1]]
     return [*found, *_plan_change(material)]
+
+
+def _pooler_cost(result: CompareResult) -> list[str]:
+    """What the busiest pooler costs, which is in no figure of the server."""
+    if not result.poolers:
+        return []
+    busiest = max(result.poolers, key=lambda each: each.busy)
+    full = ": full" if busiest.is_full else ""
+    core = f"its one core was busy {percent_fixed(busiest.busy)} of the time{full}"
+    return [
+        f"PgBouncer itself took {seconds(busiest.cpu_us / 1e6)} of CPU per transaction in {arm_at(busiest)} "
+        f"({core}), apart from the server's."
+    ]
 
 
 def _plan_change(material: Material) -> list[str]:

@@ -151,7 +151,9 @@ def outages(load: LoadObservation) -> list[str]:
     if use is None or not (use.lost or use.outages):
         return []
     lost, refused = lost_connections(use.lost, use.refused)
-    sentences = [f"{lost} and opened again{refused}"]
+    # What got none until the load ended proves that not all were opened again.
+    fate = f"; {plural(use.abandoned, 'transaction')} got none until the load ended" if use.abandoned else ""
+    sentences = [f"{lost}{fate or ' and opened again'}{refused}"]
     for each in use.outages:
         if each.is_over:
             sentences.append(
@@ -160,8 +162,9 @@ def outages(load: LoadObservation) -> list[str]:
             )
         else:
             sentences.append(
-                f"no transaction ended from second {each.from_s:.2f} to the end, for {each.length_s:.2f} s: "
-                "the server, or the way to it, did not come back"
+                f"no transaction ended from second {each.from_s:.2f} until the load ended at second "
+                f"{each.from_s + each.length_s:.2f}, its last transactions included: the server, or the way "
+                "to it, had not come back by then"
             )
     return sentences
 
