@@ -190,7 +190,13 @@ class _Page:
 
     def say(self, content: str, style: str = "", indent: int = 0) -> None:
         """Print a paragraph, wrapped at the width and moved in by `indent` columns."""
-        self.console.print(Padding(self.text(content, style), (0, 0, 0, indent)))
+        text = self.text(content, style)
+        if indent == 0 and any(len(word) > self.console.width for word in text.plain.split()):
+            # A folder's name in two lines can't be copied into a command.
+            lines = wrap(text.plain, self.console.width, break_long_words=False, break_on_hyphens=False)
+            self.console.print(Text("\n".join(lines), style=style), soft_wrap=True)
+            return
+        self.console.print(Padding(text, (0, 0, 0, indent)))
 
     def bullet(self, item: Item, style: str) -> None:
         """A line with a dash before it and a hanging indent, and what it rests on below."""

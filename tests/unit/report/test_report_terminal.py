@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -211,3 +212,11 @@ def test_the_ten_lines_say_what_a_shared_server_shares_and_what_is_to_be_doubted
     assert "12 starts of one server, in which all arms took turns and share caches and statistics" in said
     assert "2 trials FAILED." in said and "DIFFERS from the control" in said
     assert "Before you rely on this, read: 1 warning: one" in said
+
+
+def test_a_folder_wider_than_the_terminal_stays_in_one_piece() -> None:
+    folder = "/backup/" + "experiments/" * 10 + "last"
+    stored = replace(examples.stored(), folder=Path(folder))
+    said = comparison.brief_page(analyse(stored), stored).terminal(width=60)
+    assert any(folder in line for line in said.splitlines())
+    assert all(len(line) <= 60 for line in said.splitlines() if folder not in line)
