@@ -63,9 +63,10 @@ def page_of(result: ClaimsResult) -> Page:
 
 def _sections(result: ClaimsResult) -> list[Section]:
     is_judged = bool(result.folder)
+    is_told = bool(_shared_reason(result))
     groups = []
     for file, claims in groupby(result.claims, key=lambda claim: claim.file):
-        rows = tuple(Row(tuple(_cells(claim, is_judged=is_judged))) for claim in claims)
+        rows = tuple(Row(tuple(_cells(claim, is_judged=is_judged, is_told=is_told))) for claim in claims)
         groups.append(Group(rows, heading="" if result.file else file))
     table = Table(_COLUMNS if is_judged else _LISTED, tuple(groups), grouped_by="" if result.file else "file")
     opening = _opening(result) if is_judged else []
@@ -80,12 +81,22 @@ def _opening(result: ClaimsResult) -> list[Block]:
     """The answer: of few claims each with its figure, of many how many have which verdict."""
     if len(result.claims) <= _EACH_AT_THE_TOP:
         return [Paragraph(_sentence(claim), STRONG) for claim in result.claims]
-    opening: list[Block] = [Paragraph(_summary(result), STRONG)]
+    shared = _shared_reason(result)
+    opening: list[Block] = [Paragraph("; ".join(filter(None, (_summary(result), shared))), STRONG)]
     for verdict in _NOT_AS_PUBLISHED:
         named = [claim.id for claim in result.claims if claim.verdict == verdict]
         if named:
             opening.append(Paragraph(f"{verdict.capitalize()}: {', '.join(named)}."))
     return opening
+
+
+def _shared_reason(result: ClaimsResult) -> str:
+    """Why none of many claims was tried, where it is one reason for all: it stands once at the top."""
+    reasons = {(claim.verdict, claim.why) for claim in result.claims}
+    if len(result.claims) <= _EACH_AT_THE_TOP or len(reasons) > 1:
+        return ""
+    ((verdict, why),) = reasons
+    return why if verdict in (None, "can't be tried here") and result.folder else ""
 
 
 def _sentence(claim: JudgedClaim) -> str:
@@ -144,7 +155,8 @@ def _source(claim: JudgedClaim) -> str:
     return ", ".join(part for part in (source.title, source.date, source.url) if part)
 
 
-def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
+def _cells(claim: JudgedClaim, *, is_judged: bool, is_told: bool) -> list[Cell]:
+    """The cells of a row; `is_told`: the reason is that of all claims and stands at the top."""
     published = "" if claim.published is None else ratio(claim.published)
     name = Cell(f"{claim.id}: {claim.text}")
     if not is_judged:
@@ -152,14 +164,15 @@ def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
     here = "" if claim.here is None else ratio(claim.here)
     found = "" if claim.interval is None else interval(claim.interval)
     verdict = claim.verdict or _NOT_RUN
+    why = "" if is_told else claim.why
     return [
         name,
         Cell(published),
         Cell(here),
         Cell(found),
         Cell(verdict, _TONES.get(verdict, "")),
-        Cell(claim.why),
-        Cell(_in_words(verdict, found, claim.why), _TONES.get(verdict, "")),
+        Cell(why),
+        Cell(_in_words(verdict, found, why), _TONES.get(verdict, "")),
     ]
 
 

@@ -1,8 +1,10 @@
 """A run of claims goes on where an experiment fails, and says why that one has no more."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import plans_for_tests
@@ -43,11 +45,12 @@ def test_the_others_are_run_when_one_fails(
 ) -> None:
     begun: list[str] = []
 
-    def run_new(request: Any, *_: Any, **__: Any) -> None:
+    def parse_request(request: Any, *_: Any, **__: Any) -> None:
         begun.append(request.out.name)
         raise error
 
-    monkeypatch.setattr(running, "run_new", run_new)
+    monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(running, "parse_request", parse_request)
     monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
     result, is_interrupted = run_claims(options(tmp_path, "first", "second"), NullProgress(), wait=True)
     assert sorted(begun) == ["first", "second"] and not is_interrupted
@@ -65,7 +68,7 @@ def test_an_experiment_that_can_t_be_planned_is_left_out(
             raise MeasurementError("its server did not start")
         raise UsageError("this build has no such setting")
 
-    monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
     monkeypatch.setattr(claim_status, "plan", plan)
     result, _ = run_claims(options(tmp_path, "first", "second"), NullProgress(), wait=True)
@@ -86,7 +89,6 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     (file,) = claimed_files([path])
     found = claim_status.standing_of(file, tmp_path / "out", 1)
     assert found.request.chosen is None
-    monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
     experiment = plans_for_tests.make_experiment(["work_mem=4MB,8MB,16MB", "jit=on,off"])
     monkeypatch.setattr(claim_status, "plan", lambda *_: experiment)
@@ -95,7 +97,7 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     monkeypatch.setattr(
         claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-off" else ""
     )
-    after = claim_status.with_plan(found, NullProgress(), wait=True)
+    after = claim_status.with_plan(found, NullProgress())
     assert after.request.chosen is not None
     arms, contrasts = after.request.chosen(experiment.arms, experiment.contrasts)
     assert {arm.name for arm in arms} == {"work_mem=4MB jit=on", "work_mem=8MB jit=on"}
@@ -117,8 +119,32 @@ def test_an_experiment_with_all_blocks_that_its_file_asks_for_has_one_turn(
     chosen = options(tmp_path, "first")
     (file,) = chosen.files
     file.path.write_text(f"blocks = 3\n{file.path.read_text('utf-8')}", "utf-8")
+    monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(running._Run, "_measure", measure)
     monkeypatch.setattr(running, "measured", lambda found, _: replace(found, blocks=3))
     monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
     run_claims(chosen, NullProgress(), wait=True)
     assert turns == [0]
+
+
+def test_waiting_for_another_experiment_takes_none_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    ends: list[float] = []
+
+    @contextmanager
+    def host_lock(*_: Any, **__: Any) -> Iterator[None]:
+        clock[0] += 3600.0
+        yield
+
+    def measure(run: Any, *_: Any) -> None:
+        ends.append(run._ends_at)
+        raise MeasurementError("that is enough")
+
+    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(running, "host_lock", host_lock)
+    monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
+    monkeypatch.setattr(running._Run, "_measure", measure)
+    run_claims(options(tmp_path, "first"), NullProgress(), wait=True)
+    assert ends == [100.0 + 3600.0 + 60.0]

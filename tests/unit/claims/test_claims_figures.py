@@ -64,7 +64,7 @@ def test_a_hit_ratio_is_of_one_table_and_takes_three_trials() -> None:
     assert judged(of, stored({**trials, ARM: lambda _: buffers(41, 59)})).verdict == "no difference here"
     few = judged(of, stored(trials, blocks=2))
     assert few.verdict == "undecided" and "2 trials of an arm, and a verdict takes 3" in few.why
-    assert judged(of, stored({})).why == "not counted yet"
+    assert judged(of, stored({}, blocks=2)).why == "not counted yet"
 
 
 def test_counts_that_overlap_say_nothing_of_the_direction() -> None:

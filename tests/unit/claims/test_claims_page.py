@@ -68,3 +68,10 @@ def test_on_the_page_the_answer_stands_above_the_notes() -> None:
     result = ClaimsResult(file="a.toml", folder="out", family="", claims=(_judged("one", "refuted", "so"),))
     page = page_of(result).html()
     assert page.index("one: refuted, so") < page.index("Ratios are speeds")
+
+
+def test_a_reason_that_all_claims_share_is_told_once_at_the_top() -> None:
+    claims = [_judged(f"claim-{n}", "can't be tried here", "shop.sql, line 5 failed") for n in range(4)]
+    shown = _shown(*claims)
+    assert "4 claims: 4 can't be tried here; shop.sql, line 5 failed" in shown
+    assert shown.count("line 5 failed") == 1

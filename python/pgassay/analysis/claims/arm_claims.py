@@ -90,6 +90,10 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     missing = missing_condition(claim, experiment.environment.machine)
     if missing:
         return missing
+    strata = [_named(arm.stratum) for arm in experiment.arms]
+    wrong = _wrong_stratum(claim.stratum, strata, where) if claim.named_arms else ""
+    if wrong and not _is_left_out(experiment):
+        raise UsageError(f"claim '{claim.id}': {wrong}")
     arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
     compared_arms = [arm for arm in arms if arm.role != "twin"]
     for named in claim.named_arms:
@@ -126,6 +130,12 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
 
 def refuse_unknown_arms(claim: Claim, names: Sequence[str], where: str, instead: str) -> None:
     """Raise UsageError for a claim on an arm that is not one of `names`: those that a file asks for."""
+    if not any({*claim.stratum.split()} <= {*_named(name).split()} for name in names):
+        listed = ", ".join(_named(name) for name in names[:_ARMS_SHOWN])
+        _refuse(claim, f"no arm of {where} has the stratum '{claim.stratum}': it has {listed}", instead)
+    for factor in filter(None, (claim.factor, claim.against_factor)):
+        if not any(word.startswith(f"{factor}=") for name in names for word in name.split()):
+            _refuse(claim, f"{factor} is not a factor of {where}", instead)
     for named in claim.named_arms:
         if not any(is_named(name, named, claim) for name in names):
             _refuse(claim, no_arm(named, [_named(name) for name in names], where), instead)
@@ -137,6 +147,26 @@ def no_arm(named: str, names: Sequence[str], where: str) -> str:
     listed = list(names) if len(names) <= _ARMS_SHOWN else alike
     more = f", and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     return f"there is no arm {named} in {where}, which has {', '.join(listed)}{more}"
+
+
+def _wrong_stratum(stratum: str, strata: Sequence[str], where: str) -> str:
+    """Why a claim's stratum is none of the experiment's; '' if it is one."""
+    if stratum in strata:
+        return ""
+    known = list(dict.fromkeys(strata))
+    if not any(known):
+        return f"there is no stratum '{stratum}' in {where}, which has one factor: leave stratum out"
+    more = f", and {len(known) - _ARMS_SHOWN} more" if len(known) > _ARMS_SHOWN else ""
+    listed = f"{'; '.join(known[:_ARMS_SHOWN])}{more}"
+    if stratum:
+        return f"there is no stratum '{stratum}' in {where}: write one of {listed}"
+    return f"arms are compared within a stratum of {where}, and stratum is missing: add one of {listed}"
+
+
+def _is_left_out(experiment: Experiment) -> bool:
+    """Whether a stratum may be missing because an arm of it was skipped, or nobody wanted it."""
+    is_of_claims = experiment.command[: len(CLAIMS_COMMAND)] == CLAIMS_COMMAND
+    return is_of_claims or bool(experiment.skipped)
 
 
 def _is_of(arm: str, skipped: str) -> bool:

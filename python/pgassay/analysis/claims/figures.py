@@ -20,9 +20,10 @@ from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, figure
 from pgassay.record.experiment import StoredExperiment
 from pgassay.words import figure as in_words
-from pgassay.words import plural
+from pgassay.words import join, plural
 
 _TABLES = "pg_statio_user_tables"
+_TABLES_SHOWN = 6
 _JOINS = ("Nested Loop", "Hash Join", "Merge Join")
 
 
@@ -154,6 +155,11 @@ def judge(claim: Claim, result: CompareResult, stored: StoredExperiment, level: 
         values = tuple(_of_plans(claim, kind, arm, result) for arm in (own, other))
         return _of_counts(claim, kind, values, "in the executed plans", 1, result.margin, stored)
     counts = tuple(_of_trials(claim, kind, arm, stored) for arm in (own, other))
+    lacking = next((arm for arm, found in zip((own, other), counts, strict=True) if not found), None)
+    if lacking is not None and len(records := list(trials_of(lacking, stored))) >= TRIALS_LEAST:
+        # More trials would have it as little.
+        why = _not_counted(claim, lacking, records)
+        return judged(claim, "can't be tried here", why, stored.experiment)
     where = f"in {plural(min(map(len, counts)), 'trial')} of each"
     return _of_counts(claim, kind, counts, where, TRIALS_LEAST, result.margin, stored)
 
@@ -178,6 +184,20 @@ def _of_trials(claim: Claim, kind: Kind, arm: Arm, stored: StoredExperiment) -> 
         return []
     found = (kind.of_trial(record, claim) for record in trials_of(arm, stored))
     return [value for value in found if value is not None]
+
+
+def _not_counted(claim: Claim, arm: Arm, records: Sequence[TrialRecord]) -> str:
+    """That trials have no such figure, and of which tables they have some."""
+    lacks = f"no trial of {arm.name} has a {claim.figure}"
+    if not claim.table:
+        return lacks
+    rows = (row for record in records for row in record.counters.get(_TABLES, ()))
+    known = sorted({str(row["relname"]) for row in rows if row.get("relname")})
+    if claim.figure == "table-size":
+        upkeep = [each.upkeep_before for each in records if each.upkeep_before is not None]
+        known = sorted({each.name for found in upkeep for each in found.tables})
+    there = f"; they read {join(known[:_TABLES_SHOWN])}" if known else ""
+    return f"{lacks} of a table {claim.table}{there}"
 
 
 def _of_plans(claim: Claim, kind: Kind, arm: Arm, result: CompareResult) -> list[float | str]:

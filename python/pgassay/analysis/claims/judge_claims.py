@@ -5,11 +5,18 @@ from collections.abc import Sequence
 from pgassay.analysis.claims import arm_claims, derived, figures, record_claims
 from pgassay.analysis.claims.arm_claims import is_named, missing_for
 from pgassay.analysis.claims.claim_blocks import is_open, pair_level
+from pgassay.analysis.claims.figures import FIGURES
+from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Contrast
 from pgassay.model.further_results.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
+
+_VOLUME = "volume"
+# Figures of what maintenance commands did, and those of which a statement's share is not counted.
+_OF_MAINTENANCE = "rows-frozen"
+_OF_A_COMMAND = ("rows-frozen", "wal")
 
 
 def judge(
@@ -117,3 +124,37 @@ def _that_brings_the_control(claim: Claim, stored: StoredExperiment) -> set[str]
         if arm.role == "control" and any(is_named(arm.name, named, claim) for named in claim.named_arms)
     }
     return {arm.id for arm in arms_ if arm.role == "arm" and arm.stratum in strata}
+
+
+def refuse_unfit(claim: Claim, arms: Sequence[Arm], where: str) -> None:
+    """Raise UsageError for a claim of what no trial of these arms can have."""
+    if wrong := _unfit(claim, arms, where):
+        raise UsageError(f"claim '{claim.id}': {wrong}")
+
+
+def _unfit(claim: Claim, arms: Sequence[Arm], where: str) -> str:
+    """Why no trial of these arms can have what the claim is of, and what to write; '' if they can."""
+    workloads = [arm.spec.workload for arm in arms]
+    kind = FIGURES.get(claim.figure)
+    of_workload = f"the workload of {where}"
+    if kind is not None and kind.source == "measured" and all(each.load is None for each in workloads):
+        return (
+            f"{claim.figure} is of a load's transactions, and {of_workload} is a list of statements: "
+            "take out figure, or name a load as the workload"
+        )
+    is_maintenance = any(each.is_maintenance for each in workloads)
+    if claim.figure == _OF_MAINTENANCE and not is_maintenance:
+        return (
+            f"{claim.figure} is of maintenance commands, and {of_workload} has none: "
+            "name a workload maintenance:FILE"
+        )
+    if claim.statement and kind is not None and kind.source != "plan":
+        if claim.figure not in _OF_A_COMMAND:
+            return f"{claim.figure} is counted of whole trials and not of a statement: leave statement out"
+        if not is_maintenance:
+            return (
+                f"{claim.figure} of one statement is known of maintenance commands only: leave statement out"
+            )
+    if claim.kind == "price" and not any(arm.spec.storage.kind == _VOLUME for arm in arms):
+        return f"a price is of imitated volumes, and no arm of {where} has one: give it storage = volume:…"
+    return ""

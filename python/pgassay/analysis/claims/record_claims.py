@@ -141,9 +141,10 @@ def judge_setting(claim: Claim, stored: StoredExperiment) -> JudgedClaim:
     values = [_values(claim, arm, stored) for arm in (claim.arm, claim.against)]
     if not all(values):
         why = f"{claim.setting} is not among the settings that trials record"
-        if not any(trials_of(arm_of(claim, claim.arm, stored), stored)):
-            why = "not measured yet"
-        return judged(claim, "undecided", why, stored.experiment)
+        if all(any(trials_of(arm_of(claim, arm, stored), stored)) for arm in (claim.arm, claim.against)):
+            # More trials would record it as little.
+            return judged(claim, "can't be tried here", why, stored.experiment)
+        return judged(claim, "undecided", "not measured yet", stored.experiment)
     own, other = (", ".join(sorted(each)) for each in values)
     is_same = own == other
     why = f"{claim.setting} is {own} in both" if is_same else f"{claim.setting} is {own}, and {other} there"

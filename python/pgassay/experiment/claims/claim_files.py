@@ -169,6 +169,7 @@ def _refuse_mixed(claim: Claim, where: str) -> None:
     named = [key for key in _MARKS if getattr(claim, key)]
     if len(named) > 1:
         raise UsageError(f"{where} has {join(named)}: keep one of them")
+    _refuse_keys_of_others(claim, where)
     if kind == "figure":
         says = _says_of_figure(claim, where)
     if claim.says not in says:
@@ -190,6 +191,18 @@ def _refuse_mixed(claim: Claim, where: str) -> None:
         claim.statement or claim.published is not None
     ):
         raise UsageError(f"{where} is of {_OF[kind]}: leave statement and published out")
+
+
+def _refuse_keys_of_others(claim: Claim, where: str) -> None:
+    """Raise UsageError for a key that this kind would ignore, and for one thing compared with itself."""
+    for key, of in (("table", "figure"), ("against_factor", "factor")):
+        if getattr(claim, key) and not getattr(claim, of):
+            raise UsageError(f"{where} has {key} and no {of}: add {of}, or leave {key} out")
+    if claim.arm and claim.arm == claim.against:
+        raise UsageError(f"{where}: arm and against are both {claim.arm}: name two arms")
+    if claim.statement and claim.statement == claim.against_statement:
+        twice = f"statement and against_statement are both {claim.statement}"
+        raise UsageError(f"{where}: {twice}: name two statements")
 
 
 def _says_of_figure(claim: Claim, where: str) -> tuple[Says, ...]:

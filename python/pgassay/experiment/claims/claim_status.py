@@ -13,7 +13,7 @@ from pgassay.analysis.claims.arm_claims import (
     refuse_unknown_arms,
 )
 from pgassay.analysis.claims.claim_blocks import is_open
-from pgassay.analysis.claims.judge_claims import caveats_of, claimed_arms, judge
+from pgassay.analysis.claims.judge_claims import caveats_of, claimed_arms, judge, refuse_unfit
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import level_name
 from pgassay.environment.linux import machine
@@ -27,7 +27,6 @@ from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import earlier_experiments
 from pgassay.experiment.running.plan_preview import planned
-from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
@@ -95,27 +94,32 @@ def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
     found = Standing(file, request, tuple(_unjudged(claim, file, "") for claim in file.claims))
     if (found.folder / layout.EXPERIMENT_FILE).is_file():
         _refuse_changed(file, found.folder)
-        return measured(found, load(found.folder))
+        stored = load(found.folder)
+        for claim in file.claims:
+            refuse_unfit(claim, stored.experiment.arms, str(file.path))
+        return measured(found, stored)
     facts = MachineFacts.model_validate(machine.facts())
     lacking = {claim.id: missing_condition(claim, facts) for claim in file.claims}
     return without(found, lacking)
 
 
-def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
+def with_plan(found: Standing, progress: Progress) -> Standing:
     """With what a plan says: what this machine can't have, and what the first verdict takes at least.
 
-    Raises UsageError for claims on what the experiment doesn't compare.
+    The caller holds the host's lock. Raises UsageError for claims on what the experiment doesn't compare.
     """
     file = found.file
-    with host_lock(progress, wait=wait):
-        try:
-            experiment = plan(parse_request(found.request, progress.stage), progress.stage)
-        except UsageError as error:
-            return without(found, {claim.id: str(error) for claim in file.claims})
-        except (MeasurementError, OSError) as error:
-            return replace(found, note=str(error), is_out=True)
+    try:
+        experiment = plan(parse_request(found.request, progress.stage), progress.stage)
+    except UsageError as error:
+        return without(found, {claim.id: str(error) for claim in file.claims})
+    except (MeasurementError, OSError) as error:
+        return replace(found, note=str(error), is_out=True)
     where, instead = str(file.path), "correct the claim"
     lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
+    for claim in file.claims:
+        if not lacking[claim.id]:
+            refuse_unfit(claim, experiment.arms, where)
     listed = without(found, lacking)
     wanted = [claim for claim in file.claims if claim.id in listed.open_claims]
     chosen = partial(claimed_arms, wanted)

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,8 +21,12 @@ from pgassay.experiment.claims.claim_status import (
     without,
 )
 from pgassay.experiment.claims.run_order import Turn, best_of, goes_on, next_of, times_late
+from pgassay.experiment.planning.connections import reconnect
+from pgassay.experiment.planning.experiment_plan import parse_request
+from pgassay.experiment.planning.servers import ServerConnections
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run_experiment import run_new, run_resumed
+from pgassay.experiment.running.results_folder import check_folder
+from pgassay.experiment.running.run_experiment import host_lock, resume_held, run_parsed
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
 from pgassay.options.comparison import BLOCKS_DEFAULT
@@ -51,22 +56,24 @@ class ClaimsOptions:
 def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tuple[ClaimsResult, bool]:
     """Run what fits the time; the claims as they stand then, and whether it was interrupted.
 
-    Raises UsageError for a file that can't be meant, before anything is measured.
+    The host's lock is held for all of it, and the time begins when it is had: waiting for another experiment
+    measures nothing. Raises UsageError for a file that can't be meant, before anything is measured.
     """
-    ends_at = time.monotonic() + options.time_max_s
     out = options.out.resolve()
     standings = [standing_of(file, out, options.seed) for file in options.files]
-    run = _Run(standings, ends_at, progress)
-    for number, each in enumerate(standings):
-        if each.open_claims and not each.blocks:
-            run.standings[number] = with_plan(each, progress, wait=wait)
-    _make_folder(out)
-    is_interrupted = False
-    try:
-        run.run_all()
-    except (KeyboardInterrupt, InterruptionError):
-        is_interrupted = True
-        run.refresh()
+    is_open = any(each.open_claims for each in standings)
+    with host_lock(progress, wait=wait) if is_open else nullcontext():
+        run = _Run(standings, time.monotonic() + options.time_max_s, progress)
+        for number, each in enumerate(standings):
+            if each.open_claims and not each.blocks:
+                run.standings[number] = with_plan(each, progress)
+        _make_folder(out)
+        is_interrupted = False
+        try:
+            run.run_all()
+        except (KeyboardInterrupt, InterruptionError):
+            is_interrupted = True
+            run.refresh()
     return _result(options, out, run.noted()), is_interrupted
 
 
@@ -194,14 +201,20 @@ class _Run:
             blocks = asked if asked is not None else found.blocks + BLOCKS_DEFAULT
             _, used_s, _ = load_state(found.folder)
             limits = replace(limits, blocks_max=blocks, time_max_s=used_s + self._left_s())
-            return run_resumed(found.folder, limits, self._progress, wait=True)
+            connections = ServerConnections(reconnect(load(found.folder).experiment))
+            return resume_held(found.folder, limits, self._progress, connections, began_s=time.monotonic())
         keep_file(found.file, found.folder)
         if asked is not None:
             limits = replace(limits, blocks_max=asked)
         # On copies of the data that are used for several blocks a first verdict takes as many times longer.
         time_s = min(found.request.max_time_s, max(turn.share_s, PLANNED_FOR_MIN_S))
         request = replace(found.request, max_time_s=time_s)
-        return run_new(request, self._progress, wait=True, limits=limits, copies_each_block=True)
+        check_folder(request.out)
+        parsed = parse_request(request, self._progress.stage)
+        for sentence in parsed.servers.messages:
+            self._progress.message(sentence)
+        began_s = time.monotonic()
+        return run_parsed(parsed, self._progress, limits=limits, began_s=began_s, copies_each_block=True)
 
     def _failed(self, found: Standing, reason: str) -> Standing:
         if layout.attempt_folders(found.folder):
