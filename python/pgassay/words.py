@@ -125,8 +125,13 @@ def percent_fixed(fraction: float, decimals: int = 0, *, signed: bool = False) -
 
 
 def percent_rounded(fraction: float) -> str:
-    """An effect or a spread as a percentage, one decimal below 10 % and none above: '3.2 %', '21 %'."""
+    """An effect or a spread as a percentage, one decimal below 10 % and none above: '3.2 %', '21 %'.
+
+    What is less than all is never told as 100 %: '99.6 %'.
+    """
     value = 100 * fraction
+    if 99.5 <= abs(value) < 100:
+        return f"{value:.{-math.floor(math.log10(100 - abs(value)))}f} %"
     if abs(value) >= 9.95:
         return f"{value:.0f} %"
     shown = f"{value:.1f}" if abs(value) >= 0.095 else figure(value, 2)

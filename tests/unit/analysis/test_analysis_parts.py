@@ -293,6 +293,9 @@ def test_no_figure_has_an_exponent():
         "0 %", "under 0.1 %", "0.3 %", "2.6 %", "82 %",
     ]  # fmt: skip
     assert percent_rounded(1.5e-8) == "0.0000015 %"
+    assert [percent_rounded(each) for each in (0.9955, 0.99996, 0.994, 1.0)] == [
+        "99.6 %", "99.996 %", "99 %", "100 %",
+    ]  # fmt: skip
     assert quantity(3.2e9, "rows") == "3,200,000,000 rows" and quantity(2e-7, "s") == "0.200 µs"
 
 

@@ -157,9 +157,10 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
     """With the verdicts of its experiment, and what the next of them takes."""
     result = analyse(stored)
     file = found.file
-    judged = tuple(
-        each.model_copy(update={"file": str(file.path)}) for each in judge(file.claims, result, stored)
-    )
+    # 'pgassay run', which the experiment may have stored, runs all arms and judges no claim.
+    command = shlex.join((*_command(file), "--seed", str(stored.experiment.contract.seed)))
+    here = {"file": str(file.path), "command": command}
+    judged = tuple(each.model_copy(update=here) for each in judge(file.claims, result, stored))
     outlooks = after_measuring(file.claims, judged, result, stored)
     return replace(
         found,
