@@ -4,6 +4,7 @@ import ipaddress
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,23 @@ def capture(
     Raises UsageError for what can't be done as typed, MeasurementError where the proxy ended by itself.
     """
     listen = listening(request.listen, has_tls=request.certificate is not None)
+    is_new = not request.folder.exists()
     make_folder(request.folder)
+    try:
+        return _captured(request, listen, on_start, on_progress)
+    except UsageError:
+        if is_new:
+            with suppress(OSError):
+                request.folder.rmdir()
+        raise
+
+
+def _captured(
+    request: CaptureRequest,
+    listen: str,
+    on_start: Callable[[CaptureStart], None],
+    on_progress: Callable[[CaptureProgress], None],
+) -> dict[str, Any]:
     resolved = resolve(request.connection, "DSN", major_min=_MAJOR_MIN, needs_database=False)
     notes = [_CHANNEL_BINDING] if resolved.parameters.get("sslmode") != "disable" else []
     with psycopg.connect(request.connection, autocommit=True, application_name="pgassay capture") as session:
@@ -88,7 +105,11 @@ def capture(
         manifest.write(request.folder, begun)
         on_start(CaptureStart(ready["listen"], resolved.server.name, notes))
         totals = _until_over(process, request.max_s, on_progress)
-        manifest.write(request.folder, begun | {"ended_at": manifest.now(), "totals": totals})
+        try:
+            manifest.write(request.folder, begun | {"ended_at": manifest.now(), "totals": totals})
+        except OSError as error:
+            # Of a full disk, say: what was recorded until then can be read without it.
+            totals["failure"] = totals["failure"] or str(error.strerror)
         return totals
     finally:
         process.end()

@@ -9,9 +9,10 @@ import psycopg
 from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
+from pgassay.environment.remote.read_only import NotReadOnlyError, connect_guarded
 from pgassay.environment.remote.session_settings import READ_ONLY, session_parameters
-from pgassay.environment.server.sessions import ConnectionParameters, connect
-from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.environment.server.sessions import ConnectionParameters
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
@@ -178,26 +179,17 @@ def parameters_of(request: ReplayRequest, resolved: Resolved) -> ConnectionParam
 
 
 def _refuse_unguarded(request: ReplayRequest, resolved: Resolved) -> None:
-    """Raise UsageError where sessions must be read-only and would not be.
-
-    PgBouncer refuses startup options that it doesn't know, or drops them (ignore_startup_parameters).
-    """
+    """Raise UsageError where sessions must be read-only and would not be."""
     if request.allow_writes is not None:
         return
     server = resolved.server
     try:
-        with connect(parameters_of(request, resolved)) as session:
-            found = session.execute("SHOW default_transaction_read_only").fetchone()
-    except psycopg.Error as error:
-        why = f"refuses a read-only session ({first_line(error)})"
-    else:
-        if found is not None and found[0] == "on":
-            return
-        why = "ignores that a session should be read-only"
-    raise UsageError(
-        f"{server.name} {why}, so nothing would keep the replay from writing: name the server itself and not "
-        f"a pooler, or, of a copy that may be written to, add --allow-writes {server.dbname}"
-    )
+        connect_guarded(parameters_of(request, resolved)).close()
+    except NotReadOnlyError as error:
+        raise UsageError(
+            f"{server.name} {error}, so nothing would keep the replay from writing: name the server itself "
+            f"and not a pooler, or, of a copy that may be written to, add --allow-writes {server.dbname}"
+        ) from None
 
 
 def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":

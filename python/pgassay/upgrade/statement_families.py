@@ -10,6 +10,7 @@ from pgassay.model.result import CompareResult
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import WorkloadSpec
+from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import plural
 
@@ -70,6 +71,7 @@ def judged_families(
             found.append(wrong)
         elif name:
             reasons = _doubts(old, new)
+            reasons += [TELLS_VERSION] if new.other_values and tells_version(made.sql) else []
             changed = plans.get(name)
             made = made.model_copy(update={"plan": changed or ()})
             if changed == ():
@@ -153,7 +155,7 @@ def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement
             return _told(made, "fails", came)
     if has_more:
         return _told(made, "other rows", came)
-    if _is_more(old, new, 1):
+    if _is_more(old, new, 1) and not tells_version(made.sql):
         return _told(
             made,
             "other rows",

@@ -17,6 +17,7 @@ from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import CALLS_WHAT_WRITES, ComparedStatement
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
+from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
 
@@ -182,7 +183,8 @@ def _statement(
         return made.model_copy(
             update={"verdict": verdict, "reason": where + (seen.after_error or seen.before_error)}
         )
-    if not seen.same_rows and not seen.varies:
+    is_version = seen.rows[0] == seen.rows[1] and not seen.same_rows and tells_version(statement.sql)
+    if not seen.same_rows and not seen.varies and not is_version:
         reason = f"{seen.rows[0]:,} rows before, {seen.rows[1]:,} after"
         if seen.rows[0] == seen.rows[1]:
             reason = (
@@ -193,6 +195,7 @@ def _statement(
     pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
     reasons = ["the plan is the same in both"] if not seen.plan else []
     reasons += ["its rows differ in each run, and were not compared"] if seen.varies else []
+    reasons += [TELLS_VERSION] if is_version else []
     return with_times(made, pair, reasons)
 
 

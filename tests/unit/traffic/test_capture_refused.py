@@ -1,5 +1,6 @@
 """A proxy that can't begin: the option that it is about is named."""
 
+import errno
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -56,3 +57,34 @@ def test_the_option_that_a_refusal_is_about_is_named(
     with pytest.raises(UsageError) as found:
         capture(request, print, print)
     assert str(found.value).startswith(begins) and str(found.value).endswith(ends)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_told_with_what_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Recording:
+        def __init__(self, _: str) -> None: ...
+
+        def send(self, _: object) -> None: ...
+
+        def receive(self) -> dict[str, object]:
+            return {"ready": {"started_unix_ns": 1, "listen": "127.0.0.1:6432"}}
+
+        def last_words(self) -> list[dict[str, object]]:
+            return [{"ended": {"sessions": 2, "failure": None}}]
+
+        def end(self) -> None: ...
+
+    def write(_: Path, manifest: dict[str, object]) -> None:
+        if manifest.get("ended_at"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(capturing, "NativeProcess", Recording)
+    monkeypatch.setattr(capturing, "resolve", lambda *_, **__: Resolved(SERVER, {"sslmode": "disable"}))
+    monkeypatch.setattr(capturing.psycopg, "connect", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(capturing.manifest, "described", lambda _: {})
+    monkeypatch.setattr(capturing.manifest, "write", write)
+    request = CaptureRequest("127.0.0.1:6432", "dbname=shop", tmp_path / "c", max_s=0.0)
+    totals = capture(request, print, print)
+    assert (totals["sessions"], totals["failure"]) == (2, "No space left on device")

@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgassay.environment.remote import read_only
 from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import RemoteServer
@@ -55,6 +56,9 @@ class Session:
     def execute(self, _: str) -> "Session":
         return self
 
+    def close(self) -> None:
+        pass
+
     def fetchone(self) -> tuple[str]:
         return (self.said,)
 
@@ -78,7 +82,7 @@ def test_a_pooler_that_drops_the_guard_against_writes_is_refused(
         replaying, "resolve", lambda *_, **__: Resolved(SERVER, {"dbname": "shop", "options": None})
     )
     monkeypatch.setattr(replaying, "_databases", lambda _: ["shop"])
-    monkeypatch.setattr(replaying, "connect", connect, raising=False)
+    monkeypatch.setattr(read_only, "connect", connect)
     with pytest.raises(UsageError) as found:
         replaying.replay(ReplayRequest(Path("monday"), "dbname=shop"), print, print)
     assert told in str(found.value) and "--allow-writes shop" in str(found.value)
@@ -89,7 +93,7 @@ def test_a_server_that_keeps_sessions_read_only_is_played_on(monkeypatch: pytest
         replaying, "resolve", lambda *_, **__: Resolved(SERVER, {"dbname": "shop", "options": None})
     )
     monkeypatch.setattr(replaying, "_databases", lambda _: ["shop"])
-    monkeypatch.setattr(replaying, "connect", lambda _: Session("on"), raising=False)
+    monkeypatch.setattr(read_only, "connect", lambda _: Session("on"))
     monkeypatch.setattr(replaying, "_document", lambda *_: (_ for _ in ()).throw(MeasurementError("asked")))
     with pytest.raises(MeasurementError, match="asked"):
         replaying.replay(ReplayRequest(Path("monday"), "dbname=shop"), print, print)

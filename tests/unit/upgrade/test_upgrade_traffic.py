@@ -13,6 +13,7 @@ from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.trial.measure.replayed_load import kept_families
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of
+from pgassay.upgrade.version_texts import TELLS_VERSION
 
 RATE = Metric(name="throughput", unit="statements/s", better="higher")
 NAMES = ("look", "count", "pay")
@@ -99,6 +100,15 @@ def test_what_fails_since_its_transaction_had_failed_is_no_failure_of_its_own() 
     assert found.verdict == "not run" and "a statement before it had failed" in found.reason
     new = [play(family("look", "not executed, after an error before it", diverged=50))]
     assert judged(old, new)["look"].verdict == "not run"
+
+
+def test_another_version_is_not_told_as_other_rows() -> None:
+    old, new = [play(family("look"))] * 4, [play(family("look", values=100))] * 2
+    assert judged(old, new)["look"].verdict == "other rows"
+    statement = WORKLOAD.statements[0].model_copy(update={"sql": "SELECT version()"})
+    asking = WORKLOAD.model_copy(update={"statements": (statement, *WORKLOAD.statements[1:])})
+    found = judged_families(asking, Plays(tuple(old), tuple(new)), EQUAL, {})[0]
+    assert found.verdict == "as fast" and TELLS_VERSION in found.reason
 
 
 def test_other_rows_are_told_from_values_that_always_differ_and_from_chance() -> None:

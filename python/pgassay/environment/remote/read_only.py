@@ -106,6 +106,31 @@ def open_read_only(
     return ReadOnlyServer(resolved, str(role), bool(is_superuser), bool(reads_all_stats), bool(is_standby))
 
 
+class NotReadOnlyError(Exception):
+    """Where a session had to be read-only: what the server did instead, in words that follow its name."""
+
+
+def connect_guarded(parameters: ConnectionParameters) -> ControlSession:
+    """Connect with parameters that hold READ_ONLY, and see that the session has it. Raises NotReadOnlyError.
+
+    PgBouncer refuses startup options that it doesn't know, or drops them (ignore_startup_parameters). SET is
+    no way out: where transactions share connections it would hold for those of other clients.
+    """
+    try:
+        session = connect(parameters)
+    except psycopg.Error as error:
+        raise NotReadOnlyError(f"refuses a read-only session ({first_line(error)})") from None
+    try:
+        found = session.execute("SHOW default_transaction_read_only").fetchone()
+    except psycopg.Error as error:
+        session.close()
+        raise NotReadOnlyError(f"refuses a read-only session ({first_line(error)})") from None
+    if found is None or found[0] != "on":
+        session.close()
+        raise NotReadOnlyError("ignores that a session should be read-only")
+    return session
+
+
 def unreadable(resolved: Resolved, error: psycopg.Error) -> UsageError:
     """The sentence for catalogs that gave no answer."""
     return UsageError(
@@ -123,9 +148,6 @@ def _parameters(
 
 def _open(resolved: Resolved, parameters: ConnectionParameters) -> ControlSession:
     try:
-        return connect(parameters)
-    except psycopg.Error as error:
-        raise UsageError(
-            f"{resolved.server.name} refuses a read-only session: {first_line(error)}: "
-            "name the server itself and not a pooler"
-        ) from None
+        return connect_guarded(parameters)
+    except NotReadOnlyError as error:
+        raise UsageError(f"{resolved.server.name} {error}: name the server itself and not a pooler") from None

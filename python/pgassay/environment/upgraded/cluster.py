@@ -25,7 +25,7 @@ from pgassay.environment.server.programs import (
 from pgassay.environment.server.server_folder import ServerFolder
 from pgassay.environment.server.server_processes import kill_and_wait
 from pgassay.environment.upgraded.programs import UpgradePrograms
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 
 LINKED = "link"
@@ -36,6 +36,7 @@ _STATUS = re.compile(r"^.*\b(?:fatal|failure)\b\W*$", re.IGNORECASE)
 _DONE = re.compile(r"\sok$|^-+$|^Performing ")
 _NAMES_FILE = re.compile(r"(/\S*pg_upgrade_output\.d/[^\s\"]+)")
 _ENDS = ("Failure, exiting", "*failure*")
+_LIBRARY = re.compile(r'could not (?:access file|load library) "\$libdir/([^"]+)"')
 _SENTENCES_MAX, _LISTED_MAX = 2, 3
 _TAIL = 2000
 _KILLED_S = 10.0
@@ -55,7 +56,7 @@ def upgrade_cluster(programs: UpgradePrograms, place: Path, user: str, dataset: 
 
     Both are shown to pg_upgrade by this folder: files are linked within one mount alone. `user`: the name of
     its bootstrap superuser. Encoding and locale are pg_upgrade's to take over. Raises PgUpgradeError with its
-    words.
+    words, UsageError where a build and not the cluster is at fault.
     """
     old, new = place / OLD, place / NEW
     _make_empty(programs, new, user, dataset)
@@ -72,7 +73,10 @@ def upgrade_cluster(programs: UpgradePrograms, place: Path, user: str, dataset: 
         for token in tokens:
             registry.forget(token)
     if done.returncode != 0:
-        raise _refused(done.stdout + done.stderr, new, dataset)
+        said = done.stdout + done.stderr
+        if complaint := build_complaint(programs, why_refused(said, _files_named(said))):
+            raise UsageError(complaint)
+        raise _refused(said, new, dataset)
     shutil.rmtree(new / _OUTPUT, ignore_errors=True)
     return elapsed_s
 
@@ -118,6 +122,19 @@ def _run(
         # It starts the servers of both one after the other, which outlive it where it is interrupted.
         for folder in (old, new):
             kill_and_wait(folder, _KILLED_S)
+
+
+def build_complaint(programs: UpgradePrograms, words: str) -> str:
+    """What to say where pg_upgrade fails by a build that lacks a library of an extension; '' elsewhere."""
+    found = _LIBRARY.search(words)
+    lacking = programs.lacking(found[1]) if found else None
+    if found is None or lacking is None:
+        return ""
+    return (
+        f"pg_upgrade can't be tried: the data use the library {found[1]}, and PostgreSQL {lacking.version} "
+        f"of {lacking.origin}, whose programs it runs here, comes without it: pgassay builds install "
+        f"apt:{lacking.major}, or use dump:FILE instead of folder:"
+    )
 
 
 def _refused(said: str, new: Path, dataset: DatasetSpec) -> PgUpgradeError:

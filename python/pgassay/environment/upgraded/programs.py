@@ -20,10 +20,20 @@ _OF_THE_NEW = (*_OF_BOTH, "initdb", "pg_upgrade", "pg_dump", "pg_dumpall", "pg_r
 
 @dataclass(frozen=True)
 class UpgradePrograms:
-    """The builds whose programs upgrade a cluster."""
+    """The builds whose programs upgrade a cluster; `reader`: the one that is to read it afterwards."""
 
     old: Build
     new: Build
+    reader: Build
+
+    def lacking(self, library: str) -> Build | None:
+        """The build of these without a library, which says nothing of the server that is looked at.
+
+        None where the reader has none either: then it is the new version that comes without.
+        """
+        if library not in self.reader.extensions:
+            return None
+        return next((each for each in (self.old, self.new) if library not in each.extensions), None)
 
 
 def upgrade_programs(old_major: int, new: Build, origins: Sequence[Origin] = ORIGINS) -> UpgradePrograms:
@@ -31,12 +41,14 @@ def upgrade_programs(old_major: int, new: Build, origins: Sequence[Origin] = ORI
 
     Raises UsageError with what to install.
     """
-    of_new = next(_complete([new, *_builds(new.major, origins)], _OF_THE_NEW), None)
+    # One that lacks what the reader has would refuse data which the reader can read.
+    programs_of_new = _complete([new, *_builds(new.major, origins)], _OF_THE_NEW)
+    of_new = min(programs_of_new, key=lambda build: _missing(build, new), default=None)
     first = of_new.origin if of_new is not None else ""
-    found = sorted(_builds(old_major, origins), key=lambda build: build.origin != first)
-    of_old = next(_complete(found, _OF_BOTH), None)
+    found = _complete(_builds(old_major, origins), _OF_BOTH)
+    of_old = min(found, key=lambda build: (_missing(build, new), build.origin != first), default=None)
     if of_old is not None and of_new is not None:
-        return UpgradePrograms(of_old, of_new)
+        return UpgradePrograms(of_old, of_new, new)
     lacking = old_major if of_old is None else new.major
     programs = ", ".join(_OF_BOTH if of_old is None else _OF_THE_NEW)
     raise UsageError(
@@ -47,6 +59,11 @@ def upgrade_programs(old_major: int, new: Build, origins: Sequence[Origin] = ORI
 
 def _builds(major: int, origins: Sequence[Origin]) -> Iterator[Build]:
     return (build for origin in origins for build in origin.builds() if build.major == major)
+
+
+def _missing(build: Build, reader: Build) -> int:
+    """How many of the reader's extensions it comes without."""
+    return len(set(reader.extensions) - set(build.extensions))
 
 
 def _complete(builds: Iterable[Build], programs: Sequence[str]) -> Iterator[Build]:

@@ -1,0 +1,78 @@
+"""Which builds' programs run pg_upgrade, and whose fault it is where one of them lacks a library."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pgassay.environment.builds.base import Origin
+from pgassay.environment.upgraded.cluster import build_complaint
+from pgassay.environment.upgraded.programs import UpgradePrograms, upgrade_programs
+from pgassay.model.build import Build
+
+PROGRAMS = (
+    *("postgres", "pg_ctl", "pg_controldata", "pg_resetwal", "initdb", "pg_upgrade", "pg_dump"),
+    *("pg_dumpall", "pg_restore", "psql", "vacuumdb"),
+)
+MISSING = 'could not access file "$libdir/hstore": No such file or directory'
+
+
+class Given:
+    """An origin with these builds."""
+
+    def __init__(self, *builds: Build) -> None:
+        self._builds = builds
+
+    def builds(self) -> Sequence[Build]:
+        return self._builds
+
+
+def build(folder: Path, origin: str, major: int, *extensions: str, complete: bool = True) -> Build:
+    place = folder / f"{origin}{major}"
+    place.mkdir(exist_ok=True)
+    for program in PROGRAMS if complete else PROGRAMS[:2]:
+        (place / program).touch()
+    return Build(
+        origin=origin, version=f"{major}.1", major=major, bin_directory=str(place), extensions=extensions
+    )
+
+
+def test_programs_come_with_the_extensions_that_the_reader_has(tmp_path: Path) -> None:
+    reader = build(tmp_path, "npm", 18, "hstore", "pg_trgm", complete=False)
+    bare = Given(build(tmp_path, "wheel", 16), build(tmp_path, "wheel", 18))
+    full = Given(build(tmp_path, "apt", 16, "hstore"), build(tmp_path, "apt", 18, "hstore", "pg_trgm"))
+    found = upgrade_programs(16, reader, cast("list[Origin]", [bare, full]))
+    assert (found.old.origin, found.new.origin) == ("apt", "apt")
+
+
+def test_of_equals_the_old_one_is_of_the_new_one_s_builder(tmp_path: Path) -> None:
+    new = build(tmp_path, "wheel", 18, "hstore")
+    others = Given(build(tmp_path, "apt", 16, "hstore")), Given(build(tmp_path, "wheel", 16, "hstore"), new)
+    found = upgrade_programs(16, new, cast("list[Origin]", list(others)))
+    assert (found.old.origin, found.new) == ("wheel", new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reader", "blamed"),
+    [
+        # It runs the old data, or takes them over, without a library which the server has.
+        ((), ("hstore",), ("hstore",), "16.1 of wheel"),
+        (("hstore",), (), ("hstore",), "18.1 of apt"),
+        # The new version comes without it everywhere: that is what the user has to know.
+        (("hstore",), (), (), ""),
+        ((), (), (), ""),
+        (("hstore",), ("hstore",), ("hstore",), ""),
+    ],
+)
+def test_a_build_without_a_library_is_not_taken_for_a_fault_of_the_server(
+    old: tuple[str, ...], new: tuple[str, ...], reader: tuple[str, ...], blamed: str, tmp_path: Path
+) -> None:
+    programs = UpgradePrograms(
+        build(tmp_path, "wheel", 16, *old),
+        build(tmp_path, "apt", 18, *new),
+        build(tmp_path, "npm", 18, *reader),
+    )
+    said = build_complaint(programs, MISSING)
+    assert (blamed in said and "apt:1" in said) if blamed else said == ""
+    assert build_complaint(programs, 'extension "x" is not available') == ""
