@@ -41,7 +41,8 @@ def bind(name: str, levels: tuple[str, ...], origins: Sequence[Origin] = ORIGINS
     """
     for chosen in of_one_origin(name, levels, origins):
         return FactorKind(split=split, apply=partial(apply_build, chosen), builds=chosen)
-    raise UsageError(_what_to_do(name, levels, origins))
+    instead = "leave a version out, or name each build with build=, which then compares origins too"
+    raise UsageError(what_to_do(f"{name}={','.join(levels)}", levels, origins, instead))
 
 
 def of_one_origin(
@@ -67,18 +68,15 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return bind(name, (level,)).apply(name, level, spec)
 
 
-def _what_to_do(name: str, levels: tuple[str, ...], origins: Sequence[Origin]) -> str:
-    text = f"{name}={','.join(levels)}"
+def what_to_do(text: str, levels: tuple[str, ...], origins: Sequence[Origin], instead: str) -> str:
+    """What to install so that one origin has all versions, or that none has them and what to do `instead`."""
     for origin in origins:
         missing = [level for level in levels if origin.find(level) is None]
         if all(offers(origin, level) for level in missing):
             words = " ".join(f"{origin.name}:{level}" for level in missing)
             return f"{text}: no origin has all of them available: run 'pgassay builds install {words}'"
     had = [f"{origin.name} {', '.join(_available(origin))}" for origin in origins if _available(origin)]
-    return (
-        f"{text}: no single origin has all of them ({'; '.join(had) or 'there is none'}): leave a version "
-        "out, or name each build with build=, which then compares origins too"
-    )
+    return f"{text}: no single origin has all of them ({'; '.join(had) or 'there is none'}): {instead}"
 
 
 def _available(origin: Origin) -> list[str]:

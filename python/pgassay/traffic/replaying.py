@@ -90,8 +90,8 @@ def replay(
         _check_writes(request, ready, databases, resolved.server.name)
         if not ready["statements"]:
             raise UsageError(
-                f"{request.folder} has no statements to replay with these choices: see pgassay capture show "
-                f"{request.folder}"
+                f"{request.folder} has no statements to replay with this --from, --until, --users or "
+                f"--databases: 'pgassay capture show {request.folder}' says what it has"
             )
         if ready["unfinished"]:
             notes.append(_UNFINISHED)

@@ -80,8 +80,12 @@ def chosen_builds(
     versions: tuple[str, str], needed: NeededOfBuild, origins: Sequence[Origin] = ORIGINS
 ) -> BuildsOfBoth:
     """The first origin's where nothing that is needed is missing, else those that miss least."""
-    usual = version.bind(_NAME, versions, origins).builds
-    best = min(version.of_one_origin(_NAME, versions, origins), key=needed.missing)
+    found = list(version.of_one_origin(_NAME, versions, origins))
+    if not found:
+        # Times on builds of two makers differ by the makers too.
+        text, instead = f"PostgreSQL {versions[0]} and {versions[1]}", "choose another --to"
+        raise UsageError(version.what_to_do(text, versions, origins, instead))
+    usual, best = found[0], min(found, key=needed.missing)
     old, new = (best[each] for each in versions)
     if best == usual:
         return BuildsOfBoth(old, new, versions)

@@ -41,6 +41,8 @@ _INSTEAD = {
 _SAME = {"log_connections": {"off", ""}}
 # Switches that stay, and can't be turned off since a version; as a switch may be written.
 _ALWAYS_ON_SINCE = {"standard_conforming_strings": 19}
+# Extensions of contrib that PostgreSQL itself removed (release notes of 17).
+_EXTENSIONS_REMOVED = {"adminpack": 17, "old_snapshot": 17}
 _OFF = frozenset({"off", "false", "no", "0", "f", "n"})
 _NAMED_MAX = 5
 _MD5_WARNED_SINCE, _STATISTICS_KEPT_SINCE, _EXTENDED_KEPT_SINCE = 18, 18, 19
@@ -226,6 +228,13 @@ def _defaults(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator
             )
 
 
+def _missing_extension(name: str, major: int) -> str:
+    since = _EXTENSIONS_REMOVED.get(name)
+    if since is not None and major >= since:
+        return f"drop it before the upgrade: PostgreSQL {since} removed it"
+    return f"install its package for {major}, or drop it before the upgrade"
+
+
 def _extensions(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFinding]:
     for name, version in session.execute(_EXTENSIONS).fetchall():
         there = new.extensions.get(str(name))
@@ -236,7 +245,7 @@ def _extensions(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFin
                 sentence=f"the extension {name} is used here, and PostgreSQL {new.build.version} of "
                 f"{new.build.origin} comes without it",
                 where=f"extension {name}",
-                remedy=f"install its package for {new.build.major}, or drop it before the upgrade",
+                remedy=_missing_extension(str(name), new.build.major),
             )
         elif there != str(version):
             yield UpgradeFinding(

@@ -97,6 +97,8 @@ def copied(
 def check_copy(given: str) -> None:
     """Raise UsageError for what is neither a dump nor a data folder."""
     kind, _, file = given.partition(":")
+    if kind in ("dump", "folder") and file and not Path(file).exists():
+        raise UsageError(f"--copy {given}: {file} does not exist: name an existing file or folder")
     if given == MADE_NOW or (is_physical(given) and (Path(file) / "PG_VERSION").exists()):
         return
     if kind != "dump" or not Path(file).exists():

@@ -215,10 +215,9 @@ def _headline(
     findings: Sequence[UpgradeFinding],
     statements: Sequence[UpgradedStatement],
 ) -> str:
-    blocking = sum(each.severity == "in the way" for each in findings)
     work = sum(each.severity == "work" for each in findings)
     said = {
-        "in the way": f"not yet: {plural(blocking, 'thing')} in the way",
+        "in the way": f"not yet: {_in_the_way(findings)}",
         "look": "check the statements below first",
         "go after work": f"go, with {plural(work, 'thing')} to do",
         "go": "go: nothing is in the way",
@@ -230,6 +229,18 @@ def _headline(
     ]
     told = f" Of {plural(len(statements), 'statement')}: {', '.join(counts)}." if statements else ""
     return f"From {versions[0]} to {versions[1]}: {said}.{told}"
+
+
+def _blocking(findings: Sequence[UpgradeFinding]) -> list[str]:
+    """The names of what is in the way: of a setting, an extension, a view."""
+    return [each.id.partition(":")[2] or each.id for each in findings if each.severity == "in the way"]
+
+
+def _in_the_way(findings: Sequence[UpgradeFinding]) -> str:
+    """'2 things in the way (old_snapshot_threshold, adminpack)'."""
+    names = _blocking(findings)
+    listed = ", ".join(names[:_NAMED_MAX]) + (", …" if len(names) > _NAMED_MAX else "")
+    return f"{plural(len(names), 'thing')} in the way ({listed})"
 
 
 def _headline_of_traffic(
@@ -250,6 +261,5 @@ def _headline_of_traffic(
         said = f"{major} is safe for this traffic as far as decided"
     else:
         said = f"{major} is safe for this traffic"
-    blocking = sum(each.severity == "in the way" for each in findings)
-    before = f"not yet: {plural(blocking, 'thing')} in the way. " if blocking else ""
+    before = f"not yet: {_in_the_way(findings)}. " if _blocking(findings) else ""
     return f"From {versions[0]} to {versions[1]}: {before}{said}: {', '.join([same, *others])}."

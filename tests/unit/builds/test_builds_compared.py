@@ -31,6 +31,7 @@ from pgassay.model.experiment import Environment, Experiment
 from pgassay.model.trial import TrialFacts, TrialRecord
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
+from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"
 
@@ -77,6 +78,10 @@ def test_without_such_an_origin_the_line_to_type_is_given() -> None:
         version.bind("version", ("18", "19"), shelves)
     with pytest.raises(UsageError, match=r"no single origin .* \(apt 17, 18, 19; npm 16, 17, 18\): .*build="):
         version.bind("version", ("16", "19"), shelves)
+    # `upgrade` has no build= to name.
+    needed = NeededOfBuild((), False)
+    with pytest.raises(UsageError, match=r"PostgreSQL 16 and 19: no single origin .*: choose another --to$"):
+        chosen_builds(("16", "19"), needed, shelves)
     with pytest.raises(UsageError, match="older than 16"):
         version.bind("version", ("15", "16"), [Shelf("npm", "15.9", "16.9")])
 
