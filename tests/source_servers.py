@@ -10,6 +10,7 @@ import psycopg
 
 import whole_tool
 from native_servers import NativeTestServer
+from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
@@ -37,6 +38,7 @@ LOAD = (
     "SELECT count(*) FROM pg_class",
     "ANALYZE orders",
 )
+_COUNTING = "pg_stat_statements"
 PASSWORD = "gehe1m p@ss:w/ort%"
 
 
@@ -61,6 +63,12 @@ def connection_string(server: Server, user: str = "postgres") -> str:
     return f"host={server.socket_directory} port=5432 user={user} dbname=postgres"
 
 
+def counting(build: Build) -> Build:
+    """The build, or where it comes without pg_stat_statements one of the same version that has it."""
+    others = [each.find(str(build.major)) for each in ORIGINS]
+    return next((each for each in (build, *others) if each and _COUNTING in each.extensions), build)
+
+
 class SourceServer(NativeTestServer):
     """A server of any version that counts statements, on a Unix socket for all and on TCP with passwords.
 
@@ -69,7 +77,8 @@ class SourceServer(NativeTestServer):
 
     def __init__(self, build: Build, settings: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self.bin = Path(build.bin_directory)
+        needs_counting = "shared_preload_libraries" not in (settings or {})
+        self.bin = Path((counting(build) if needs_counting else build).bin_directory)
         self.settings = {
             **COUNTED, "listen_addresses": "127.0.0.1", "port": str(self.port), "lc_messages": "C",
             "unix_socket_directories": str(self.folder), **(settings or {}),
