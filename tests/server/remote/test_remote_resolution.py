@@ -1,6 +1,7 @@
 """How a connection string becomes explicit parameters: by libpq's files, variables and modes of TLS."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,17 @@ def test_a_limit_of_a_service_is_kept(
     file = service_file(tmp_path, server, password=PASSWORD, connect_timeout="31")
     monkeypatch.setenv("PGSERVICEFILE", str(file))
     assert resolve("service=here", "--server").parameters["connect_timeout"] == 31
+
+
+def test_a_host_that_does_not_answer_in_time_is_named() -> None:
+    with socket.socket() as silent:
+        silent.bind((HOST, 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        with pytest.raises(
+            UsageError, match=f"{HOST}:{port} did not answer in time .* longer connect_timeout"
+        ):
+            resolve(f"host={HOST} port={port} dbname=any user=any connect_timeout=2", "--server")
 
 
 def test_without_tls_nothing_is_bound(server: RemoteTestServer) -> None:

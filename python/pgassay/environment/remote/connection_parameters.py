@@ -291,6 +291,11 @@ def _complaint(error: psycopg.Error, given: dict[str, str], secrets: list[str]) 
         return f"{message}: allow the role from this machine in pg_hba.conf, or correct sslmode"
     if "certificate" in message or "SSL" in message:
         return f"{message}: correct sslmode or sslrootcert, or the name of the host"
+    if message.endswith("connection timeout expired"):
+        # psycopg's own words for its limit, which name no server.
+        place = ":".join(filter(None, (given.get("host", ""), given.get("port", ""))))
+        server = f"{place} did not answer" if place else "no answer"
+        return f"{server} in time ({message}): correct host and port, or give a longer connect_timeout"
     if "does not exist" in message:
         return f"{message}: name one that it has"
     where = "the connection string" if "service" not in given else "the service file or the connection string"
