@@ -37,6 +37,12 @@ _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE state = 'active' AND backend_type = 'client backend' AND application_name NOT LIKE 'pgassay%'"""
 
+# How long a server that was restarted under a load may take until it answers again.
+_BACK_WITHIN_S = 30.0
+_COUNTERS_LOST = (
+    "the server ended its sessions during the trial, as a restart does: the figures of the load count, and "
+    "what the server counted meanwhile is not reported"
+)
 # A queue is counted so far.
 _QUEUE_COUNTED_MAX = 100_000
 
@@ -189,8 +195,11 @@ def finish_caches(trial: TrialState, prepared: Prepared) -> None:
 
 def measure_between_readings(
     trial: TrialState, prepared: Prepared, counted: ServerStatements | None, timer: StatementTimer | None
-) -> readings.Readings:
-    """Measure with samplers and counters around it; returns what the counters were before."""
+) -> readings.Readings | None:
+    """Measure with samplers and counters around it; returns what the counters were before.
+
+    None where a load outlived a restart of its server (`reconnect=yes`), which resets them.
+    """
     server, local = prepared.server, prepared.local
     trial.stage("measuring")
     with profiled(trial, local), threads_observed(trial, server, local):
@@ -201,8 +210,19 @@ def measure_between_readings(
         if local and before.local:
             trial.fields["server_cpu_s"] = local.running.cpu_seconds() - before.local.cpu_s
     trial.fields["steal_s"] = readings.steal_s() - before.steal_s
+    if _outlived_a_restart(trial, prepared):
+        trial.warnings.append(_COUNTERS_LOST)
+        return None
     trial.observations |= counted_files(server, counted, counts)
     return before
+
+
+def _outlived_a_restart(trial: TrialState, prepared: Prepared) -> bool:
+    """Whether the server ended the sessions of a load that opened others, and pgassay's own with them."""
+    load = trial.observation.load
+    if prepared.local is not None or load is None or load.connections is None or not load.connections.lost:
+        return False
+    return prepared.server.reopen_control(_BACK_WITHIN_S)
 
 
 def _run_workload(trial: TrialState, prepared: Prepared, timer: StatementTimer | None) -> Observation:
@@ -234,8 +254,19 @@ def _progress(told: ReplayProgress) -> str:
     return f"second {told['elapsed_s']:.0f}, {told['replayed']:,} statements, {told['open']:,} sessions open"
 
 
-def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Readings) -> None:
-    """Record how the counters moved, and hold them against the rules."""
+def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Readings | None) -> None:
+    """Record how the counters moved, where they are known, and hold them against the rules."""
+    if before is not None:
+        _verify_counters(trial, prepared, before)
+    observed = trial.observation.load
+    if observed is not None:
+        replayed_load.assert_same_work(trial.arm.workload, observed)
+        trial.warnings += verify.load_warnings(
+            observed, None if trial.arm.workload.is_replay else trial.arm.workload.load
+        )
+
+
+def _verify_counters(trial: TrialState, prepared: Prepared, before: readings.Readings) -> None:
     local, observed = prepared.local, trial.observation.load
     moved = readings.moved_since(before, prepared.server, local, trial.arm.build.major)
     trial.fields["upkeep_after"] = vacuum_state_or_none(prepared.server.control)
@@ -255,11 +286,6 @@ def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Reading
         if (observed is not None or trial.arm.workload.is_mix) and not trial.arm.workload.writes:
             size_bytes = sum(relation.size_bytes for relation in prepared.relations)
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
-    if observed is not None:
-        replayed_load.assert_same_work(trial.arm.workload, observed)
-        trial.warnings += verify.load_warnings(
-            observed, None if trial.arm.workload.is_replay else trial.arm.workload.load
-        )
 
 
 def _checkpoints(moved: Mapping[str, Sequence[CounterRow]]) -> float:

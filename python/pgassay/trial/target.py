@@ -6,12 +6,15 @@ samplers run), and has its log. Where it is somebody else's, `machine` is None: 
 sessions, with settings of their own. Of a server a trial has the way to connect and one control session.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
+
+import psycopg
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
@@ -24,6 +27,8 @@ from pgassay.native.observer import ObservedServer
 from pgassay.storage.base import Delivered
 
 DATABASE = "postgres"
+# Between two attempts to reach a server that starts.
+_RETRY_S = 0.5
 # Nothing of the arm's own settings may reach the session that observes, nor the session anything else.
 _OBSERVER_OPTIONS = (
     "-c work_mem=16MB -c statement_timeout=10s -c log_min_duration_statement=-1 -c log_statement=none"
@@ -66,6 +71,28 @@ class ServerSession(ABC):
     def connect_another(self, application_name: str) -> ControlSession:
         """A further control session, for a thread of its own; the caller closes it."""
         return connect({**self._own_parameters(), "application_name": application_name})
+
+    def reopen_control(self, within_s: float) -> bool:
+        """Whether the server ended the control session, as a restart does; it is then opened anew.
+
+        Raises psycopg.Error where the server does not take connections within the time.
+        """
+        try:
+            self.control.execute(b"SELECT 1")
+        except psycopg.Error:
+            self.close_control()
+        else:
+            return False
+        ends_at = time.monotonic() + within_s
+        while self._control is None:
+            try:
+                self.control.execute(b"SELECT 1")
+            except psycopg.Error:
+                self.close_control()
+                if time.monotonic() > ends_at:
+                    raise
+                time.sleep(_RETRY_S)
+        return True
 
     def close_control(self) -> None:
         """Close the control session; the next use opens another."""
