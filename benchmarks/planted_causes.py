@@ -36,6 +36,7 @@ from plants.table import PLANTS
 
 COMMAND = (sys.executable, "-m", "pgassay.cli.main")
 _TIMEOUT_S = 900
+_AIO_SINCE = 18
 # Since then a server has as many I/O workers as it needs, up to a setting of another name.
 _FIRST_WITH_POOL_OF_WORKERS, _MOST_WORKERS = 19, "io_max_workers"
 
@@ -195,6 +196,13 @@ def _of(values: Sequence[bool]) -> str:
     return f"{sum(values)}/{len(values)}"
 
 
+def _too_old(plant: Plant, major: int) -> str:
+    """Why a version can't have the plant: it has no asynchronous I/O; '' if it can."""
+    texts = f"{plant.factor} {' '.join(plant.options)} {' '.join(plant.settings)}"
+    is_asynchronous = any(name in texts for name in ("io_method", "io_workers"))
+    return f"PostgreSQL {major} has no io_method" if is_asynchronous and major < _AIO_SINCE else ""
+
+
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(
@@ -217,7 +225,7 @@ def main() -> int:
         place = Place(home, build.bin_directory, build.major, arguments.keep, arguments.retries)
         seeds = itertools.count(1)
         for plant in plants:
-            if reason := missing(plant.needs):
+            if reason := missing(plant.needs) or _too_old(plant, build.major):
                 print(f"{plant.name:32} {plant.magnitude:34} skipped: {reason}", flush=True)
                 counts.skipped.append(reason)
                 continue
