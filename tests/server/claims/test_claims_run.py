@@ -106,7 +106,7 @@ def test_claims_are_decided_once(decided: tuple[Path, Any], tmp_path: Path) -> N
     assert order["why"] == "each is faster than the next here"
     assert right["here"] == wrong["here"] > 10 and right["interval"][0] > 1
     assert "managed service" in far["why"] and far["here"] is None
-    assert f"pgassay run {file} --seed" in right["command"]
+    assert f"pgassay claims run {file} --seed" in right["command"]
     refused = [each for each in document["claims"] if each["file"] == str(impossible)]
     assert {each["verdict"] for each in refused} == {"can't be tried here"}
     assert "9.1" in refused[0]["why"] and not (out / "impossible").exists()

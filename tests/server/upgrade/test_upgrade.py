@@ -69,7 +69,7 @@ SELECT no_such_column FROM orders;
 -- name: chance
 SELECT count(*), random() FROM recent;
 -- name: functions
-SELECT count(*) FROM pg_catalog.pg_proc;
+SELECT count(*) FROM pg_catalog.pg_get_keywords();
 """
 
 
