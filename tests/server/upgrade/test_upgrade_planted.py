@@ -53,7 +53,7 @@ SELECT {gone};
 SELECT no_such_column FROM orders;
 -- name: chance
 SELECT count(*), random() FROM recent;
--- name: functions
+-- name: keywords
 SELECT count(*) FROM pg_catalog.pg_get_keywords();
 -- name: raised
 UPDATE orders SET total = total + 1 WHERE id = 77;
@@ -98,7 +98,7 @@ def check_statements(document: dict[str, Any]) -> None:
     """What fails, what has other rows, what skips through an index, and what is none of these."""
     found = {each["name"]: each for each in document["statements"]}
     assert found["gone"]["verdict"] == "fails" and found["wrong"]["verdict"] == "fails on both"
-    assert found["functions"]["verdict"] == "other rows"
+    assert found["keywords"]["verdict"] == "other rows"
     assert found["by-customer"]["ratio"] > 1 and found["by-customer"]["plan"]
     assert found["chance"]["verdict"] not in ("fails", "other rows")
     # What writes is rolled back, and compared and timed like all others.
