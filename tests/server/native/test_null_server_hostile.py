@@ -94,7 +94,8 @@ def test_mutated_conversations_leave_nothing_behind(server: NullServer) -> None:
             if draw.random() < 0.3:
                 caller.shutdown(socket.SHUT_WR)
     assert_serves(server)
-    whole_tool.wait_for(lambda: sockets(server) == before, "connections that were closed", 60)
+    # What was counted before may hold the last caller's, which the server had not closed yet.
+    whole_tool.wait_for(lambda: sockets(server) <= before, "connections that were closed", 60)
     assert memory_bytes(server) - memory < GROWTH_BYTES_MAX
 
 
