@@ -9,7 +9,9 @@ import pytest
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.upgraded.cluster import build_complaint
 from pgassay.environment.upgraded.programs import UpgradePrograms, upgrade_programs
+from pgassay.errors import UsageError
 from pgassay.model.build import Build
+from pgassay.upgrade.copied_source import check_copy
 
 PROGRAMS = (
     *("postgres", "pg_ctl", "pg_controldata", "pg_resetwal", "initdb", "pg_upgrade", "pg_dump"),
@@ -76,3 +78,12 @@ def test_a_build_without_a_library_is_not_taken_for_a_fault_of_the_server(
     said = build_complaint(programs, MISSING)
     assert (blamed in said and "apt:1" in said) if blamed else said == ""
     assert build_complaint(programs, 'extension "x" is not available') == ""
+
+
+@pytest.mark.parametrize("kind", ["folder", "dump"])
+def test_a_copy_that_is_not_there_is_named(tmp_path: Path, kind: str) -> None:
+    missing = tmp_path / "base"
+    with pytest.raises(
+        UsageError, match=f"--copy {kind}:{missing}: {missing} does not exist: name an existing"
+    ):
+        check_copy(f"{kind}:{missing}")
