@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -62,21 +61,18 @@ def dropping_pooler(server: NativeTestServer) -> Iterator[str]:
         **arguments,
     ) as process:
         try:
-            _wait_for(dsn)
+            whole_tool.wait_for(lambda: _answers(dsn), "PgBouncer answers", 60)
             yield dsn
         finally:
             process.terminate()
 
 
-def _wait_for(dsn: str) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            psycopg.connect(dsn).close()
-            return
-        except psycopg.OperationalError:
-            assert time.monotonic() < deadline, "PgBouncer does not answer"
-            time.sleep(0.05)
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def test_a_pooler_that_drops_startup_options_is_refused(dropping: str) -> None:

@@ -45,12 +45,12 @@ def test_the_others_are_run_when_one_fails(
 ) -> None:
     begun: list[str] = []
 
-    def parse_request(request: Any, *_: Any, **__: Any) -> None:
+    def parse_told(request: Any, *_: Any, **__: Any) -> None:
         begun.append(request.out.name)
         raise error
 
     monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(running, "parse_request", parse_request)
+    monkeypatch.setattr(running, "parse_told", parse_told)
     monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
     result, is_interrupted = run_claims(options(tmp_path, "first", "second"), NullProgress(), wait=True)
     assert sorted(begun) == ["first", "second"] and not is_interrupted

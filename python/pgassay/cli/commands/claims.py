@@ -165,8 +165,9 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
         cache=stored.experiment.protocol.cache,
         caveats=caveats_of(result),
     )
-    whole = ClaimsResult(file=file, folder=str(folder), family=result.family, claims=judged)
-    return whole.model_copy(update={"experiments": (measured,)})
+    return ClaimsResult(
+        file=file, folder=str(folder), family=result.family, claims=judged, experiments=(measured,)
+    )
 
 
 def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":

@@ -22,11 +22,10 @@ from pgassay.experiment.claims.claim_status import (
 )
 from pgassay.experiment.claims.run_order import Turn, best_of, goes_on, next_of, times_late
 from pgassay.experiment.planning.connections import reconnect
-from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.servers import ServerConnections
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.results_folder import check_folder
-from pgassay.experiment.running.run_experiment import host_lock, resume_held, run_parsed
+from pgassay.experiment.running.run_experiment import host_lock, parse_told, resume_held, run_parsed
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
 from pgassay.options.comparison import BLOCKS_DEFAULT
@@ -210,9 +209,7 @@ class _Run:
         time_s = min(found.request.max_time_s, max(turn.share_s, PLANNED_FOR_MIN_S))
         request = replace(found.request, max_time_s=time_s)
         check_folder(request.out)
-        parsed = parse_request(request, self._progress.stage)
-        for sentence in parsed.servers.messages:
-            self._progress.message(sentence)
+        parsed = parse_told(request, self._progress)
         began_s = time.monotonic()
         return run_parsed(parsed, self._progress, limits=limits, began_s=began_s, copies_each_block=True)
 

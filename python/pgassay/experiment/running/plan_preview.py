@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
 from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
-from pgassay.experiment.planning.experiment_plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import earlier_experiments
 from pgassay.experiment.running.earlier_experiments import TrialHistory
-from pgassay.experiment.running.run_experiment import host_lock
+from pgassay.experiment.running.run_experiment import host_lock, parse_told
 from pgassay.experiment.running.run_forecast import unknown_spread
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -25,9 +25,7 @@ _AROUND_A_LOAD_S = 5.0
 
 def plan_alone(request: CompareRequest, progress: Progress, *, wait: bool) -> Planned:
     """The plan with what it takes; raises UsageError as a run would before its first trial."""
-    parsed = parse_request(request, progress.stage)
-    for sentence in parsed.servers.messages:
-        progress.message(sentence)
+    parsed = parse_told(request, progress)
     with host_lock(progress, wait=wait):
         experiment = plan(parsed, progress.stage)
     return planned(experiment, earlier_experiments.recall(experiment))

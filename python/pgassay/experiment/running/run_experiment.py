@@ -87,9 +87,7 @@ def run_new(
     verdict takes the fewest, whatever copying takes.
     """
     check_folder(request.out)
-    parsed = parse_request(request, progress.stage)
-    for sentence in parsed.servers.messages:
-        progress.message(sentence)
+    parsed = parse_told(request, progress)
     with host_lock(progress, wait=wait):
         return run_parsed(
             parsed,
@@ -100,6 +98,14 @@ def run_new(
             began_s=time.monotonic(),
             copies_each_block=copies_each_block,
         )
+
+
+def parse_told(request: CompareRequest, progress: Progress) -> ParsedRequest:
+    """Read a request, and tell what there is to tell of its servers; raises UsageError for what can't be."""
+    parsed = parse_request(request, progress.stage)
+    for sentence in parsed.servers.messages:
+        progress.message(sentence)
+    return parsed
 
 
 def run_parsed(
