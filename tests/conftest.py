@@ -76,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
 FIRST = ("server", "frozen", "tidy", "statistics", "contract")
 
 
+# Of what a test that ran again had failed by.
+RERUN_LINES_MAX = 8
 # These all look through the same files, which one worker then need read only once.
 TIDY = "tests/tidy/"
 
@@ -128,6 +130,16 @@ def let_run_again(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("server") and not item.get_closest_marker("flaky"):
             item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why each test that ran again had failed: without that nobody can mend it."""
+    for report in terminalreporter.stats.get("rerun", []):
+        reasons = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+        place = report.longreprtext.splitlines()[-1:]
+        terminalreporter.write_line(f"why {report.nodeid} ran again:")
+        for line in (*reasons[:RERUN_LINES_MAX], *place):
+            terminalreporter.write_line(f"    {line}")
 
 
 @pytest.hookimpl(tryfirst=True)

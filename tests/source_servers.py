@@ -28,6 +28,8 @@ SETUP = (
     "UPDATE orders SET status = 'closed' WHERE id % 3 = 0",
     "VACUUM ANALYZE",
 )
+# A backend looks once a second whether its client is still there, and a busy machine takes its time.
+GONE_S = 60
 BY_CUSTOMER = "SELECT count(*), max(status) FROM orders WHERE customer = {} AND status = 'open'"
 LOAD = (
     *[BY_CUSTOMER.format(number * 31 % 5000) for number in range(12)],
@@ -145,6 +147,10 @@ class SourceServer(NativeTestServer):
             "SELECT pid, application_name, state, query FROM pg_stat_activity "
             "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
+
+    def wait_until_left_alone(self) -> None:
+        """Wait for the end of all sessions: a backend ends some time after its client; fails if one stays."""
+        whole_tool.wait_for(lambda: not self.others(), "the end of all its sessions", GONE_S)
 
 
 @contextmanager

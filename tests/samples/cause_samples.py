@@ -20,7 +20,14 @@ from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialFacts, TrialRecord
+from pgassay.model.trial import (
+    Counters,
+    LoadObservation,
+    OpenLoop,
+    StatementObservation,
+    TrialFacts,
+    TrialRecord,
+)
 from pgassay.model.workload import LoadSpec, PoolerUse
 
 S = 1_000_000_000
@@ -98,6 +105,12 @@ def load_observation(**changes: Any) -> LoadObservation:
     """What a load of 1,000 transactions did whose client computed for a second."""
     usual = {"transactions": 1000, "elapsed_s": ELAPSED_S, "errors": 0, "client_cpu_s": 1.0}
     return LoadObservation(**usual | changes)
+
+
+def paced_record(queued: int) -> TrialRecord:
+    """An open loop of 1,000 transactions that were due and done, and so many that were due and waited."""
+    opened = OpenLoop(scheduled=1000 + queued, done=1000, failed=0, skipped=0, queued=queued)
+    return load_record(load=load_observation(open_loop=opened))
 
 
 def pooled_record(cpu_s: float, waited_s: float) -> TrialRecord:

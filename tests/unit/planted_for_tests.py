@@ -13,6 +13,7 @@ from cause_samples import (
     item,
     load_arm,
     load_record,
+    paced_record,
     record,
 )
 from pgassay.analysis.causes.evidence import DeviceFlow, Processors
@@ -105,6 +106,10 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "client-bound": (
         {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "arm": load_arm(), "record": load_record()},
         {"client_s": 20.0},
+    ),
+    "offered-load": (
+        {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "arm": load_arm(), "record": paced_record(0)},
+        {"record": paced_record(500)},
     ),
     "pooler-core": FULL_POOLER,
     "network": (

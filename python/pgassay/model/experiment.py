@@ -106,13 +106,13 @@ class StatisticalContract(Extended):
     the evidence is, a trial of each arm, or a start of one server in which all arms ran in turns;
     `start_deviation` by how much one start may change a ratio (0.05 is 5 %) where a claim rests on few of
     them. `decide`: with 'effects' no arm rests, and the experiment goes on until the main effect of every
-    factor has a verdict. Their defaults are the rules of experiments that were stored before the fields were
-    there, so those keep their figures.
+    factor has a verdict; without `until_decided` it goes on to its last block. Their defaults are the rules
+    of experiments that were stored before the fields were there, so those keep their figures.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("sharpness", "sharpness_weights", "first_scale", "equivalence", "drift", "clipped_share"),
-        *("weights", "slope", "noise", "unit", "start_deviation", "decide"),
+        *("weights", "slope", "noise", "unit", "start_deviation", "decide", "until_decided"),
     )
 
     metric: Metric
@@ -136,6 +136,7 @@ class StatisticalContract(Extended):
     unit: EvidenceUnit = "trial"
     start_deviation: float = 0.05
     decide: Decide = "arms"
+    until_decided: bool = True
 
 
 class BlockDesign(Extended):

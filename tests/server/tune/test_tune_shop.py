@@ -17,9 +17,8 @@ from tuned_orders import request
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from tuned_shop import shop
 
-# What is planted differs many times over, and the time is several times what it takes. Beside other tests a
-# proof of few starts may end with the whole set decided, and a member of it not.
-pytestmark = [pytest.mark.server]
+# What is planted differs many times over, and the time is several times what it takes.
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 SHOP = shop(5, 4, 60)

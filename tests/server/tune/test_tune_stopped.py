@@ -11,7 +11,7 @@ import pytest
 
 import whole_tool
 from server_helpers import best_build
-from source_servers import SourceServer, source_server
+from source_servers import GONE_S, SourceServer, source_server
 from whole_tool import leftovers, wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -24,8 +24,6 @@ STAGES = {
 }
 ANSWERED = {"search", "proof"}
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 130, signal.SIGKILL: -9}
-# A backend looks once a second whether its client is still there.
-GONE_S = 60
 
 
 def said_until(process: "subprocess.Popen[str]", line: str) -> None:
@@ -86,7 +84,7 @@ def test_whenever_it_is_stopped_nothing_is_left(number: signal.Signals, tmp_path
         for stage in STAGES:
             out = tmp_path / stage
             printed = stopped(server, home, out, stage, number)
-            wait_for(lambda: not server.others(), "the end of all its sessions", GONE_S)
+            server.wait_until_left_alone()
             if number == signal.SIGKILL:
                 continue
             if stage in ANSWERED:

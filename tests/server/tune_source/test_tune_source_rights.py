@@ -34,7 +34,7 @@ def test_a_standby_is_tuned_by_what_it_counted_itself(tmp_path: Path) -> None:
             assert "a standby" in answer["stderr"] and "max_standby_streaming_delay" in answer["stderr"]
             assert any("is a standby" in note for note in answer["symptom"]["copy_notes"])
             assert "(customer" in answer["fixes"][0]["sql"], answer["verdict"]
-            assert not standby.others()
+            standby.wait_until_left_alone()
 
 
 def test_each_right_that_is_missing_is_named(tmp_path: Path) -> None:

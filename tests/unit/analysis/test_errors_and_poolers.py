@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cause_samples import FULL_POOLER, evidence, load_arm, load_record, pooled_record
+from cause_samples import FULL_POOLER, evidence, load_arm, load_record, paced_record, pooled_record
 from load_records import write_load
 from pgassay.analysis.causes.evidence import Processors
 from pgassay.analysis.causes.rank import trial_causes
@@ -15,7 +15,7 @@ from pgassay.analysis.descriptive.errors_and_poolers import arm_errors
 from pgassay.analysis.redaction.redacted_experiment import redacted
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm, PoolerSpec
-from pgassay.model.trial import OpenLoop, StatementObservation
+from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import PoolerUse
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import brief_page, page_of
@@ -140,17 +140,13 @@ def test_clients_that_pause_are_no_limit() -> None:
     pausing = workload.load.model_copy(update={"think_s": 0.01})
     spec = arm.spec.model_copy(update={"workload": workload.model_copy(update={"load": pausing})})
     planted = {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "record": load_record()}
-    for each, cause in ((arm, "client-bound"), (arm.model_copy(update={"spec": spec}), "")):
+    for each, cause in ((arm, "client-bound"), (arm.model_copy(update={"spec": spec}), "offered-load")):
         causes = trial_causes(evidence(**planted, arm=each))
-        assert (causes.limit[0].cause if causes.limit else "") == cause
+        assert causes.limit is not None and causes.limit[0].cause == cause
 
 
-@pytest.mark.parametrize(("queued", "cause"), [(0, ""), (500, "client-bound")])
+@pytest.mark.parametrize(("queued", "cause"), [(0, "offered-load"), (500, "client-bound")])
 def test_clients_with_nothing_due_are_no_limit(queued: int, cause: str) -> None:
-    opened = OpenLoop(scheduled=1000 + queued, done=1000, failed=0, skipped=0, queued=queued)
-    record = load_record()
-    assert record.load is not None
-    paced = record.model_copy(update={"load": record.load.model_copy(update={"open_loop": opened})})
-    planted = {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "record": paced}
+    planted = {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "record": paced_record(queued)}
     causes = trial_causes(evidence(**planted, arm=load_arm()))
-    assert (causes.limit[0].cause if causes.limit else "") == cause
+    assert causes.limit is not None and causes.limit[0].cause == cause

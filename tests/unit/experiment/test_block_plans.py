@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 from plans_for_tests import make_record
 
 import analysis_samples
+import replay
+from pgassay.cli import main, outcome
 from pgassay.design.schedule import Step, arms_to_prepare, next_step, plan_block, planned_design, trial_place
+from pgassay.experiment.running import run_experiment
 from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import blocks_per_copy
@@ -17,6 +21,7 @@ from pgassay.experiment.running.run_forecast import resolution
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredExperiment, load, write_experiment
 
 STRATA = ("scale=1", "scale=10", "scale=100")
 
@@ -207,3 +212,33 @@ def test_copying_takes_a_quarter_of_the_time_as_long_as_enough_replicates_are_le
 ) -> None:
     plan = analysis_samples.experiment(blocks_max=blocks_max, time_max_s=1e6)
     assert blocks_per_copy(plan, replicate_bytes, trial_s) == expected
+
+
+@pytest.mark.parametrize(
+    ("until_decided", "typed", "ends"),
+    [
+        (True, [], True),
+        (False, [], False),
+        (True, ["--blocks", "9"], False),
+        (False, ["--max-time", "9s"], False),
+    ],
+)
+def test_an_experiment_that_wants_all_blocks_wants_them_when_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until_decided: bool, typed: list[str], ends: bool
+) -> None:
+    (tmp_path / "planned").mkdir()
+    folder = tmp_path / "out"
+    folder.mkdir()
+    experiment = load(replay.new_experiment(tmp_path / "planned", 1)).experiment
+    contract = experiment.contract.model_copy(update={"until_decided": until_decided})
+    write_experiment(folder, experiment.model_copy(update={"contract": contract}))
+    given: list[RunLimits] = []
+
+    def run_resumed(_: Path, limits: RunLimits, *__: object, **___: object) -> StoredExperiment:
+        given.append(limits)
+        return load(folder)
+
+    monkeypatch.setattr(run_experiment, "run_resumed", run_resumed)
+    monkeypatch.setattr(outcome, "finish", lambda *_: 0)
+    assert main.main(["resume", str(folder), *typed]) == 0
+    assert [limits.until_decided for limits in given] == [ends]

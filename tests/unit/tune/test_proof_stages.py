@@ -1,12 +1,17 @@
 """Two stages of a proof: what the first leaves of a set is recommended by the second alone."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.stopping_rules import standing_of
+from pgassay.model.result import CompareResult
 from pgassay.model.tuning.tune_answer import Fix, FixStatement
+from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.proof.effects import (
@@ -17,8 +22,8 @@ from pgassay.tune.proof.effects import (
     remaining_of,
     without_redundant_fix,
 )
-from pgassay.tune.proof.proof_arms import AS_IT_IS, without
-from pgassay.tune.proof.stages import alpha_of
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without
+from pgassay.tune.proof.stages import alpha_of, open_arms
 
 NAMES = ("good", "second", "third")
 IDS = tuple(f"index:{name}" for name in NAMES)
@@ -231,3 +236,48 @@ def test_what_is_worse_says_which_statement_it_makes_slower_and_by_how_much() ->
     assert (fix.verdict, fix.note) == (
         "worse", "it makes place 2 × as slow (between 1.67 and 2.5 × as slow)"
     )  # fmt: skip
+
+
+def of_two_members(report: tuple[float, float, float, str]) -> tuple[CompareResult, StoredExperiment]:
+    """A proof in one server whose set is decided by one of two statements; the other one's arm as it is."""
+    whole = samples.arm(AS_IT_IS, 0.1, 0.09, 0.11, "slower")
+    result = samples.compared((whole,), {"list": (whole,), "report": (samples.arm(AS_IT_IS, *report),)})
+    arms = tuple(
+        SimpleNamespace(id=name, role=role, name=f"fixes={name}", stratum="", levels={FACTOR: name})
+        for name, role in ((CHOSEN, "control"), (AS_IT_IS, "arm"))
+    )
+    contract = SimpleNamespace(weights={}, metric=SimpleNamespace(bound_ms=0), decide="arms")
+    protocol = SimpleNamespace(statement_limits={})
+    design = SimpleNamespace(decided_rest=False)
+    experiment = SimpleNamespace(arms=arms, contract=contract, protocol=protocol, design=design)
+    return result, cast(StoredExperiment, SimpleNamespace(experiment=experiment, trials=(), block_plans={}))
+
+
+@pytest.mark.parametrize(
+    ("report", "is_open"),
+    [
+        # Eight times as fast, and not known to be: what is left of the time is for it.
+        ((0.125, 0.009, 1.75, "inconclusive"), True),
+        ((0.125, 0.1, 0.15, "slower"), False),
+        ((1.0, 0.98, 1.02, "equivalent"), False),
+        # What gains little may never leave the margin.
+        ((0.88, 0.7, 1.1, "inconclusive"), False),
+    ],
+)
+def test_a_proof_goes_on_while_a_member_that_gains_has_no_verdict(
+    report: tuple[float, float, float, str], is_open: bool
+) -> None:
+    shared = SharedArms(
+        left_out={CHOSEN: (), AS_IT_IS: IDS[:2]},
+        told_by=dict.fromkeys(IDS[:2], AS_IT_IS),
+        touched={IDS[0]: ("list",), IDS[1]: ("report",)},
+        written=dict.fromkeys(IDS[:2], ()),
+    )
+    result, stored = of_two_members(report)
+    members = [samples.candidate(name) for name in NAMES[:2]]
+    wanted = open_arms(members, shared)
+    assert {*wanted(result, stored)} == ({AS_IT_IS} if is_open else set())
+    assert standing_of(stored, result, wanted)[0] == ("" if is_open else "decided")
+    # One server for each arm tells the same of a set of one.
+    alone = open_arms(members[:1], None)
+    assert not {*alone(result, stored)}

@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     processors.BACKEND_CORE,
     client.POOLER,
     client.CLIENT,
+    client.OFFERED,
     network.NETWORK,
     locks.ROWS,
     locks.OBJECTS,

@@ -8,7 +8,7 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from pgassay.analysis.causes.registry import rule_of
@@ -20,6 +20,7 @@ from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import Experiment, MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import ArmResult, CompareResult
+from pgassay.model.workload import WorkloadSpec
 from pgassay.words import amount, figure, plural
 
 _GB = 1e9
@@ -121,11 +122,21 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
         _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
     if claim.kind == "factors":
         return ""
-    known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
-    for statement in filter(None, (claim.statement, claim.against_statement)):
-        if statement not in known:
-            _refuse(claim, f"there is no statement '{statement}' in {where}", instead)
+    refuse_unknown_statements(claim, [arm.spec.workload for arm in arms], where, instead)
     return ""
+
+
+def refuse_unknown_statements(
+    claim: Claim, workloads: Iterable[WorkloadSpec], where: str, instead: str
+) -> None:
+    """Raise UsageError for a claim on a statement that none of these workloads has."""
+    known = list(dict.fromkeys(each.name for workload in workloads for each in workload.statements))
+    for statement in filter(None, (claim.statement, claim.against_statement)):
+        if statement in known:
+            continue
+        alike = difflib.get_close_matches(statement, known, n=_ARMS_SHOWN, cutoff=0.0)
+        has = f", which has {', '.join(alike)}" if alike else ", whose workload has no statements by name"
+        _refuse(claim, f"there is no statement '{statement}' in {where}{has}", instead)
 
 
 def refuse_unknown_arms(claim: Claim, names: Sequence[str], where: str, instead: str) -> None:

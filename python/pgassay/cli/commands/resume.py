@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     limits = RunLimits(
         blocks_max=arguments.blocks or contract.blocks_max,
         time_max_s=arguments.max_time_s or contract.time_max_s,
-        until_decided=arguments.blocks is None,
+        until_decided=arguments.blocks is None and contract.until_decided,
     )
     with progress_of(arguments) as progress:
         stored = run_resumed(arguments.folder, limits, progress, wait=not arguments.no_wait)

@@ -145,6 +145,8 @@ _WANTED = {
     "cores": "a whole number of processors",
     "memory_gb": "a number of GB",
     "order": "a list of arms, the fastest first",
+    "blocks": "true",
+    "price": "true",
 }
 _SAYS: dict[Kind, tuple[Says, ...]] = {
     "speed": ("faster", "slower", "equal"),

@@ -11,6 +11,7 @@ from pgassay.analysis.claims.arm_claims import (
     missing_condition,
     missing_for,
     refuse_unknown_arms,
+    refuse_unknown_statements,
 )
 from pgassay.analysis.claims.claim_blocks import is_open
 from pgassay.analysis.claims.judge_claims import caveats_of, claimed_arms, judge, refuse_unfit
@@ -178,7 +179,7 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
 def check_arms(file: ClaimedFile) -> str:
     """Why the experiment of a file can't be read here; '' if it can, and where its server would be asked.
 
-    Raises UsageError for a claim on an arm that the file doesn't ask for.
+    Raises UsageError for a claim on an arm or a statement that the file doesn't ask for.
     """
     try:
         request = read_file(file.path, None, CLAIMS_COMMAND)
@@ -190,6 +191,8 @@ def check_arms(file: ClaimedFile) -> str:
     names = [level_name(levels) for levels, _ in candidates]
     for claim in file.claims:
         refuse_unknown_arms(claim, names, str(file.path), "correct the claim")
+        workloads = [spec.workload for _, spec in candidates]
+        refuse_unknown_statements(claim, workloads, str(file.path), "correct the claim")
     return ""
 
 

@@ -232,6 +232,7 @@ def _contract(
         noise="any",
         weights=parsed.workload.weights,
         decide=request.decide,
+        until_decided=not request.all_blocks,
         unit=unit,
     )
 

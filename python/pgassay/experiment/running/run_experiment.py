@@ -222,7 +222,7 @@ def resume_held(
     # Whoever held the lock may have been measuring this very experiment.
     stored = load(folder)
     contract = stored.experiment.contract
-    chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
+    chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s, contract.until_decided)
     _refuse_another_machine(stored)
     refuse_lost_blocks(stored)
     for build in {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}.values():

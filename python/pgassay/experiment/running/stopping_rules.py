@@ -27,6 +27,7 @@ def standing_of(
         # Which arms take part follows from earlier blocks alone, so that the evidence of each holds.
         return "", frozenset(arm.id for arm in stored.experiment.arms if arm.role == "arm") - open_arms
     # Some arms may have no verdict: who wants these too resumes what was stopped before its end.
+    is_decided = is_decided or rest_without_dropped(stored, resting)
     return ("decided" if is_decided else "interrupted"), resting
 
 

@@ -36,8 +36,9 @@ class Source(Frozen):
 class Needs(Frozen):
     """What a claim can't do without: processors, memory in GB (10⁹ bytes), or what no experiment here has."""
 
-    cores: int | None = None
-    memory_gb: float | None = None
+    # A number in quotes is none.
+    cores: int | None = Field(default=None, strict=True)
+    memory_gb: float | None = Field(default=None, strict=True)
     elsewhere: str = ""
 
 
@@ -61,17 +62,17 @@ class Claim(Frozen):
     arm: str = ""
     against: str = ""
     says: Says
-    published: float | None = None
+    published: float | None = Field(default=None, strict=True)
     band: tuple[float, float] | None = None
     statement: str = ""
     stratum: str = ""
     against_statement: str = ""
-    blocks: bool = False
+    blocks: bool = Field(default=False, strict=True)
     figure: str = ""
     table: str = ""
     setting: str = ""
     cause: str = ""
-    price: bool = False
+    price: bool = Field(default=False, strict=True)
     order: tuple[str, ...] = ()
     factor: str = ""
     against_factor: str = ""

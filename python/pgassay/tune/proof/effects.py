@@ -59,7 +59,14 @@ def read_proof(
     stored: StoredExperiment, members: Sequence[Candidate], shared: SharedArms | None = None
 ) -> Proved:
     """The verdicts of a proof, at any moment of it. `shared`: its arms, where they took turns in a server."""
-    result, stopped = analyse(stored), _stopped(stored)
+    return read_result(analyse(stored), stored, members, shared)
+
+
+def read_result(
+    result: CompareResult, stored: StoredExperiment, members: Sequence[Candidate], shared: SharedArms | None
+) -> Proved:
+    """The same, of a proof whose analysis is at hand."""
+    stopped = _stopped(stored)
 
     def effect(name: str) -> Effect:
         return effect_of(result, name, stopped.get(name), stopped.get(CHOSEN))

@@ -16,9 +16,12 @@ import psycopg
 from pgassay.environment.datasets import OnStage, relation_facts, snapshots
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
+from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import run_parsed
+from pgassay.experiment.running.stopping_rules import Wanted
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
+from pgassay.options.comparison import BLOCKS_DEFAULT
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.candidate import Candidate
@@ -65,13 +68,15 @@ def prove(
     progress: Progress,
     trial_s: float = 0.0,
     shared: SharedArms | None = None,
+    wanted: Wanted | None = None,
 ) -> StoredExperiment:
     """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
 
     `times`: the seconds of the statements as they are and with the chosen set, by the search. `limits`: after
     how many seconds those are stopped that do not end as they are. `trial_s`: what a trial takes on average,
     by the search as well: a rehearsal shows the chosen set alone, which is the fastest. `shared`: its arms
-    where they take turns in one server; else each has data and a server of its own.
+    where they take turns in one server; else each has data and a server of its own. `wanted`: the arms of
+    which something is wanted still, where that is more than a verdict on each.
 
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
@@ -87,7 +92,8 @@ def prove(
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
     parsed = parse_arms(request, planned.servers, base, planned.given, given)
-    return run_parsed(parsed, progress, trial_s=trial_s)
+    ends = RunLimits(request.blocks or BLOCKS_DEFAULT, request.max_time_s, wanted=wanted)
+    return run_parsed(parsed, progress, trial_s=trial_s, limits=ends)
 
 
 def hand_over(copy: TrialCopy, members: list[Candidate], on_stage: OnStage) -> ArmSpec | None:

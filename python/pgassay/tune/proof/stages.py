@@ -5,6 +5,8 @@ members. Where two or more members turn out not to help, what is left of the set
 would be applied: a second stage of fresh blocks, on data of its own, confirms that set and each of its
 members. Its family is fixed, and stored, before its first trial. With three members and more, which is when
 there can be two stages, each has half of the error rate, so that both together have the whole of it.
+
+A stage goes on after the whole set has its verdict, while a member of it that gains has none.
 """
 
 import contextlib
@@ -13,21 +15,24 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.analysis.verdicts.compare import analyse, decided
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.arm_builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import resume_held
+from pgassay.experiment.running.stopping_rules import Wanted, decided_arms
 from pgassay.model.arm import ArmSpec
+from pgassay.model.result import CompareResult
 from pgassay.options.comparison import BLOCKS_MAX
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof.effects import read_proof, remaining_of
-from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
+from pgassay.tune.proof.effects import HIDDEN_WORD, read_proof, read_result, remaining_of
+from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR, SharedArms, arms_of, arms_of_shared, without
 from pgassay.tune.proof.proof_experiment import prove
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
@@ -35,6 +40,7 @@ from pgassay.tune.search.proof_time import (
     STAGED_MEMBERS_MIN,
     trials_in_block,
 )
+from pgassay.tune.search.selection import STATEMENT_MARGIN
 from pgassay.tune.stored_search import StoredSearch, write_search
 from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune, request_from
 from pgassay.tune.tuned_statements import measured
@@ -79,20 +85,18 @@ class ProofStages:
         if self.first is None:
             self.first = load(self.folder / PROOF_FOLDER)
         if self.second is not None:
-            self.second = _resumed(self.second, left_s(), progress)
+            self.second = self._resumed(self.second, left_s(), progress)
             return
         is_staged = self._is_staged
         self._to_the_end((FIRST_STAGE_SHARE, 1.0) if is_staged else (1.0,), left_s, progress)
 
     @property
     def is_decided(self) -> bool:
-        """Whether no further block could say more."""
+        """Whether the whole set has its verdict, and there is no second stage to come."""
         last = self.second or self.first
-        return (
-            last is not None
-            and last.stopped == "decided"
-            and (self.second is not None or not self._remaining())
-        )
+        if last is None or not (last.stopped == "decided" or _is_decided(last)):
+            return False
+        return self.second is not None or not self._remaining()
 
     @property
     def _is_staged(self) -> bool:
@@ -144,7 +148,7 @@ class ProofStages:
             # What failed a moment ago is not tried again at once.
             if self.first.stopped in ("decided", *(("failed",) if self.planned is not None else ())):
                 return
-            self.first = _resumed(self.first, share * left_s(), progress)
+            self.first = self._resumed(self.first, share * left_s(), progress)
         self._confirm(left_s, progress)
 
     def _remaining(self) -> tuple[str, ...]:
@@ -171,7 +175,51 @@ class ProofStages:
             progress=progress,
             trial_s=self.search.block_s / trials_in_block(len(self.search.members)),
             shared=self.search.shared,
+            wanted=open_arms(members, self.search.shared),
         )
+
+    def _resumed(self, stored: StoredExperiment, seconds: float, progress: Progress) -> StoredExperiment:
+        is_second = self.second is not None and stored.folder == self.second.folder
+        members = self.search.remaining_members if is_second else self.search.members
+        wanted = open_arms(members, self.search.shared)
+        limits = RunLimits(BLOCKS_MAX, stored.seconds_used + seconds, wanted=wanted)
+        return resume_held(stored.folder, limits, progress)
+
+
+def open_arms(members: Sequence[Candidate], shared: SharedArms | None) -> Wanted:
+    """Which arms of a proof need further blocks: those without a verdict, and those of members that gain.
+
+    The whole set may have its verdict by one statement, long before each of its members has one. Of a member
+    that makes a statement faster by twice the margin of a statement, by its estimate, a verdict is to be had;
+    one that gains less could take all the time for nothing.
+    """
+    gains_min = (1 + STATEMENT_MARGIN) ** 2
+
+    def arm_of(member: Candidate) -> str:
+        if shared is not None:
+            return shared.told_by[member.id]
+        return AS_IT_IS if len(members) == 1 else without(member)
+
+    def wanted(result: CompareResult, stored: StoredExperiment) -> set[str]:
+        ids = {arm.levels.get(FACTOR): arm.id for arm in stored.experiment.arms if arm.role == "arm"}
+        found = {*ids.values()} - decided_arms(stored, result)
+        proved = read_result(result, stored, members, shared)
+        for member in members:
+            effect = proved.members.get(member.id)
+            if effect is None or effect.sped or effect.word in ("slower", HIDDEN_WORD):
+                continue
+            if any(
+                each.ratio >= gains_min and each.name not in {*effect.late, *effect.alike}
+                for each in effect.statements
+            ):
+                found.add(ids[arm_of(member)])
+        return found
+
+    return wanted
+
+
+def _is_decided(stored: StoredExperiment) -> bool:
+    return bool(stored.trials) and decided(analyse(stored), stored.experiment.contract.decide)
 
 
 def planned_again(proof: Path, search: StoredSearch) -> PlannedTune:
@@ -179,11 +227,6 @@ def planned_again(proof: Path, search: StoredSearch) -> PlannedTune:
     name = next(arm.name for arm in load(proof).experiment.arms if arm.levels.get(FACTOR) == AS_IT_IS)
     request = TuneRequest(CompareRequest(factors=(), max_time_s=1e6, margin=search.margin))
     return plan_tune(request_from(proof, request, {}, name), lambda *_: None)
-
-
-def _resumed(stored: StoredExperiment, seconds: float, progress: Progress) -> StoredExperiment:
-    limits = RunLimits(BLOCKS_MAX, stored.seconds_used + seconds)
-    return resume_held(stored.folder, limits, progress)
 
 
 def deadline(began_at: float, seconds: float) -> Callable[[], float]:

@@ -1,6 +1,6 @@
 """The server waits for its client, or for the pooler between both: nothing of it works meanwhile."""
 
-from pgassay.analysis.causes.base import Answer, Missing, OnRunningServer, Rule, lifted
+from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence, Load
 from pgassay.analysis.causes.rules.processors import is_machine_full, is_saturated
 
@@ -27,6 +27,16 @@ def _client(evidence: Evidence) -> Answer:
         figures |= {"connections": float(load.connections), "client_threads": float(load.threads)}
         figures["client_cpu_per_thread"] = per_thread
     return lifted(evidence, times.client_s, figures)
+
+
+def _offered(evidence: Evidence) -> Answer:
+    """The same wait of clients that had nothing to ask for: held by a rate, pauses or recorded times."""
+    load, times = evidence.work.load, evidence.times
+    if evidence.is_live or load is None or not load.has_pauses or is_saturated(evidence):
+        return None
+    if times.share(times.client_s) < _SHARE_MIN or (load.pooler is not None and load.pooler.is_full):
+        return None
+    return Found(times.client_s, {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s})
 
 
 def _may_be_starved(evidence: Evidence, load: Load) -> bool:
@@ -78,6 +88,18 @@ POOLER = Rule(
     ),
     next_step="Check PgBouncer's processor time: it has one thread.",
     find=_pooler,
+)
+OFFERED = Rule(
+    cause="offered-load",
+    kind="limit",
+    layer="measurement",
+    phrase="the load that was offered, which it kept up with",
+    remedy=(
+        "Compare latencies: the rate or the pauses of the load decide its throughput. To find what the "
+        "server can do, offer more, or use --metric throughput-at."
+    ),
+    next_step="Check what the applications ask for: the server keeps up.",
+    find=_offered,
 )
 CLIENT = Rule(
     cause="client-bound",
