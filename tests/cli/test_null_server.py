@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import whole_tool
+from server_helpers import best_build
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 MEMORY_BYTES_MAX = 300 * 1024 * 1024
@@ -29,8 +30,19 @@ def test_its_table_ends_with_what_it_means() -> None:
         "null-server", "--clients", "1", "--seconds", "0.5", "--workload", "tpcb:rate=50"
     )
     assert finished.returncode == 0, finished.stderr
-    assert "Maximum of the load generator here: tpcb:rate=50" in finished.stdout
-    assert "measures the client" in " ".join(finished.stdout.split())
+    # What a rate allows is no maximum.
+    assert "Cost of the load generator here: tpcb:rate=50" in finished.stdout
+    assert "What the client costs at this rate" in " ".join(finished.stdout.split())
+    most = whole_tool.run("null-server", "--clients", "1", "--seconds", "0.5")
+    assert "Maximum of the load generator here: select-only" in most.stdout
+    assert "measures the client" in " ".join(most.stdout.split())
+
+
+def test_a_script_that_needs_rows_is_refused_before_it_runs(tmp_path: Path) -> None:
+    script = tmp_path / "buy.sql"
+    script.write_text("-- \\gset is not meant here\nBEGIN;\nSELECT 1 AS one \\gset\nSELECT :one;\nEND;\n")
+    refused = whole_tool.run("null-server", "--workload", f"pgbench:file={script}")
+    assert "buy.sql:3 has \\gset" in whole_tool.assert_one_sentence(refused, 2)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +66,12 @@ def test_it_serves_other_clients_until_it_is_interrupted(tmp_path_factory: pytes
         assert "port 5432" in process.stderr.readline()
         with psycopg.connect(host=str(folder), user="u", dbname="d", autocommit=True) as connection:
             assert connection.execute("SELECT 1").rowcount == 0
+        # The line that it prints as an example: pgbench asks for its tables first, and reads the first row.
+        pgbench = Path(best_build().bin_directory) / "pgbench"
+        words = ("-n", "-S", "-c", "2", "-t", "50", "-h", folder, "-U", "u", "postgres")
+        real = subprocess.run([pgbench, *words], capture_output=True, text=True, check=False)
+        for done in (real, whole_tool.run("pgbench", *words)):
+            assert done.returncode == 0 and "100/100" in done.stdout, done.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(60) in (0, 130)
         assert not Path(folder, ".s.PGSQL.5432").exists()

@@ -367,7 +367,7 @@ impl<T: Transport> Client<T> {
         let Some(failure) = self.answer.error.take() else {
             return Ok(Outcome::Waiting);
         };
-        let is_tolerated = failure.is_retryable()
+        let is_tolerated = (failure.is_retryable() && !self.loses_what_was_counted())
             || (self.work.continues_on_error && !failure.fatal)
             || self.is_tolerated_duplicate(&failure);
         if self.state != State::Running || !is_tolerated {

@@ -142,7 +142,12 @@ impl Script {
 
     /// Whether a row that is there already ends a transaction and nothing else, as in sysbench's driver.
     pub fn tolerates_duplicates(&self) -> bool {
-        matches!(self.source, Source::Sysbench(_))
+        matches!(&self.source, Source::Sysbench(plan) if !plan.gathers_rows())
+    }
+
+    /// Whether a failed statement loses transactions that were counted: then no error is tolerated.
+    pub fn loses_what_was_counted(&self) -> bool {
+        matches!(&self.source, Source::Sysbench(plan) if plan.gathers_rows())
     }
 
     /// What a client has left to send at its end.

@@ -32,7 +32,10 @@ const START_BYTES: usize = 40;
 /// scale 1 without partitions. It reads the first row without looking whether there is one.
 const ASKED_FIRST: [(&[u8], &[Option<&[u8]>]); 2] = [
     (b"select count(*) from pgbench_branches", &[Some(b"1")]),
-    (b"select o.n, p.partstrat, pg_catalog.coun", &[Some(b"1"), None, Some(b"0")]),
+    (
+        b"select o.n, p.partstrat, pg_catalog.coun",
+        &[Some(b"1"), None, Some(b"0")],
+    ),
 ];
 
 /// Whether the session goes on.
@@ -163,7 +166,9 @@ impl Message {
 fn row_of(message: &Message) -> Option<&'static [Option<&'static [u8]>]> {
     let start = &message.start[..message.start_bytes];
     let mut asked = ASKED_FIRST.iter();
-    asked.find(|(text, _)| start.starts_with(text)).map(|(_, row)| *row)
+    asked
+        .find(|(text, _)| start.starts_with(text))
+        .map(|(_, row)| *row)
 }
 
 /// A result of one row, its columns texts without names.

@@ -172,7 +172,7 @@ def document(run: Run) -> "PgbenchResult":
                     "name": script.title,
                     "weight": script.weight,
                     "counts": _counts(each["stats"], elapsed_s),
-                    "commands": [_command(command) for command in each["commands"]],
+                    "commands": [_command(command, chosen) for command in each["commands"]],
                 }
                 for script, each in zip(chosen.scripts, record["scripts"], strict=True)
             ],
@@ -199,8 +199,8 @@ def _counts(stats: Stats, elapsed_s: float) -> dict[str, object]:
     }
 
 
-def _command(command: CommandRecord) -> dict[str, object]:
-    count = command["count"]
+def _command(command: CommandRecord, chosen: PgbenchOptions) -> dict[str, object]:
+    count = command["count"] if chosen.reports_commands else None
     return {
         "text": command["text"],
         "line": command["line"],

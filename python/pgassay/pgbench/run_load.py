@@ -26,7 +26,7 @@ from pgassay.pgbench.options import PgbenchOptions
 
 LOG_PREFIX = "pgbench_log"
 _COULD_NOT_CONNECT = "could not connect: "
-_PARTITIONS = """
+_PARTITIONS = """\
 select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c
 join pg_catalog.pg_namespace as n on (n.oid = c.relnamespace)
 cross join lateral (select pg_catalog.array_position(pg_catalog.current_schemas(true), n.nspname)) as o(n)

@@ -264,14 +264,14 @@ _CEILING = (
 )
 
 
-def ceilings_page(workload: str, ceilings: Sequence[ClientCeiling]) -> Page:
-    """A row for each number of clients, and what to make of it."""
+def ceilings_page(workload: str, ceilings: Sequence[ClientCeiling], *, is_held: bool = False) -> Page:
+    """A row for each number of clients, and what to make of it. `is_held`: a rate or pauses held the load."""
     document = {"schema": 1, "workload": workload, "ceilings": [each.model_dump() for each in ceilings]}
-    title = f"Maximum of the load generator here: {workload}"
-    return Page(title, document, partial(_ceilings, title, ceilings))
+    title = f"{'Cost' if is_held else 'Maximum'} of the load generator here: {workload}"
+    return Page(title, document, partial(_ceilings, title, ceilings, is_held=is_held))
 
 
-def _ceilings(title: str, ceilings: Sequence[ClientCeiling]) -> list[Section]:
+def _ceilings(title: str, ceilings: Sequence[ClientCeiling], *, is_held: bool) -> list[Section]:
     rows = [
         (
             str(each.clients),
@@ -287,9 +287,14 @@ def _ceilings(title: str, ceilings: Sequence[ClientCeiling]) -> list[Section]:
         for each in ceilings
     ]
     most = max(each.transactions_per_s for each in ceilings)
-    meaning = (
-        f"At most {most:,.0f} transactions a second: a real server's figure close to that measures the "
-        "client. Client CPU is of one transaction, polling for the next answer included; busy is without it. "
+    meaning = f"At most {most:,.0f} transactions a second: a server's figure close to that is the client's."
+    if is_held:
+        meaning = (
+            "What the client costs at this rate or with these pauses, and how late its own threads are. "
+            "Without them it tells the most that it can do."
+        )
+    meaning += (
+        " Client CPU is of one transaction, polling for the next answer included; busy is without it. "
         "The server that answers at once takes processors as well."
     )
     return [Section(title, "client", (plain_table(_CEILING, rows), Paragraph(meaning)))]

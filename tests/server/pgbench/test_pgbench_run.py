@@ -234,6 +234,9 @@ def test_json_is_one_document_and_nothing_else(server: NativeTestServer) -> None
     assert sum(script["counts"]["transactions"] for script in document["scripts"]) == 100
     first = document["scripts"][0]["commands"][0]
     assert first["text"].startswith("\\set aid") and first["count"] > 0
+    # Without -r nobody counted them.
+    uncounted = json.loads(ours(server, "-n", "-t", "5", "-S", "--json").output)
+    assert {each["count"] for each in uncounted["scripts"][0]["commands"]} == {None}
     assert document["percentiles_ms"]["p50"] <= counts["latency_max_ms"]
     assert list(document["percentiles_ms"]) == ["p50"], "of 100 transactions no more are figures"
 

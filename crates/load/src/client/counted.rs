@@ -38,6 +38,10 @@ impl<T: Transport> Client<T> {
         script.tolerates_duplicates() && failure.sqlstate.as_deref() == Some(UNIQUE_VIOLATION)
     }
 
+    pub(super) fn loses_what_was_counted(&self) -> bool {
+        matches!(&self.work.source, Source::Builtin(script) if script.loses_what_was_counted())
+    }
+
     /// Sends what is left of the rows that it gathered; `Committed` at once where there is nothing.
     ///
     /// # Errors

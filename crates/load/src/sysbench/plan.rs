@@ -41,10 +41,16 @@ pub struct Plan {
     clients: usize,
     groups: Vec<Group>,
     begin_and_commit: Option<(usize, usize)>,
+    gathers_rows: bool,
     unique: Arc<Unique>,
 }
 
 impl Plan {
+    /// Whether one statement has the rows of many events, so that its failure loses events that were counted.
+    pub fn gathers_rows(&self) -> bool {
+        self.gathers_rows
+    }
+
     /// The plan, and the statements it refers to, in the order in which sysbench prepares them.
     pub fn new(options: &SysbenchOptions, clients: usize, seed: u64) -> (Self, Vec<Statement>) {
         let mut script = Script::empty(options);
@@ -58,6 +64,7 @@ impl Plan {
             clients,
             groups: script.groups,
             begin_and_commit: script.begin_and_commit,
+            gathers_rows: options.script == SysbenchScript::BulkInsert,
             unique: Arc::new(Unique::new(seed)),
         };
         (plan, script.statements)

@@ -26,11 +26,13 @@ _FIXED_TASKS: dict[Covariate, str] = {"canary": "processor", "memory": "memory",
 def collect_warnings(
     stored: StoredExperiment, study: Study, twins: dict[str, TwinCheck], plans: Iterable[str]
 ) -> tuple[str, ...]:
-    """Every warning once, the gravest first; `plans` are the sentences about plans."""
+    """Every warning once, the gravest first; `plans` are the sentences about plans.
+
+    What a few more blocks would settle comes last: it hides nothing that happened.
+    """
     found = [
         *_failures(study),
-        *_twins(study, twins),
-        *_blocks(study),
+        *_failed_twins(study, twins),
         *plans,
         *_drift(study),
         *_unsettled(study),
@@ -38,8 +40,11 @@ def collect_warnings(
         *_covariate(study),
         *stored.warnings,
         *stored.experiment.warnings,
+        *trial_warnings([trial.record.warnings for trial in stored.trials]),
+        *_untested_twins(study, twins),
+        *_blocks(study),
     ]
-    return tuple(dict.fromkeys((*found, *trial_warnings([trial.record.warnings for trial in stored.trials]))))
+    return tuple(dict.fromkeys(found))
 
 
 def trial_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -103,12 +108,20 @@ def _failures(study: Study) -> list[str]:
     return sentences
 
 
-def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
+def _failed_twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
+    if not twins and study.blocks and all(arm.role != "twin" for arm in study.experiment.arms):
+        return ["There is no twin, so nothing checks whether equal arms measure as equal."]
+    return [
+        f"The twin{f' at {stratum}' if stratum else ''} differs from the control (evidence "
+        f"{figure(check.evidence_max)}, allowed are {GATE_EVIDENCE * len(twins):.0f}): equal arms do not "
+        "measure as equal, so verdicts within the twin's range are withheld."
+        for stratum, check in twins.items()
+        if check.ok is False
+    ]
+
+
+def _untested_twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
     sentences = []
-    if not twins and study.blocks:
-        if all(arm.role != "twin" for arm in study.experiment.arms):
-            sentences.append("There is no twin, so nothing checks whether equal arms measure as equal.")
-        return sentences
     for stratum, check in twins.items():
         where = f" at {stratum}" if stratum else ""
         if check.ok is None:
@@ -121,12 +134,6 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
             sentences.append(
                 f"The twin{where} is not yet tested: its check can't speak {counted}, and {known} "
                 f"{verb} complete."
-            )
-        elif not check.ok:
-            sentences.append(
-                f"The twin{where} differs from the control (evidence {figure(check.evidence_max)}, "
-                f"allowed are {GATE_EVIDENCE * len(twins):.0f}): equal arms do not measure as "
-                "equal, so verdicts within the twin's range are withheld."
             )
     return sentences
 

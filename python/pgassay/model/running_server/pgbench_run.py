@@ -31,11 +31,11 @@ class PgbenchCounts(Frozen):
 
 
 class PgbenchCommand(Frozen):
-    """One command of a script; `count` and `mean_ms` are those of `-r` alone."""
+    """One command of a script; `count` and `mean_ms` are those of `-r`, and None without it."""
 
     text: str
     line: int
-    count: int
+    count: int | None
     mean_ms: float | None
     failures: int
     retries: int

@@ -7,6 +7,10 @@ from pgassay.cli import options
 from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.workload import LoadSpec
+
 CLIENTS_DEFAULT = "1,8,50"
 SECONDS_DEFAULT = 3.0
 WARMUP_S = 0.5
@@ -73,10 +77,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"
         )
+    _refuse_rows(load)
     load = load.model_copy(update={"duration_s": arguments.seconds, "warmup_s": WARMUP_S})
     ceilings = [measure_client(with_clients(load, count)) for count in clients]
-    publish(ceilings_page(arguments.workload, ceilings), arguments)
+    is_held = load.pace is not None or load.has_pauses
+    publish(ceilings_page(arguments.workload, ceilings, is_held=is_held), arguments)
     return 0
+
+
+def _refuse_rows(load: "LoadSpec") -> None:
+    r"""Raise UsageError for a script whose \gset would end the run: it needs a row, and none is answered."""
+    for script in load.scripts:
+        for number, line in enumerate(script.text.splitlines(), 1):
+            if "\\gset" in line and not line.lstrip().startswith("--"):
+                raise UsageError(
+                    f"{script.name}:{number} has \\gset, which needs a row, and null-server returns none: "
+                    "measure a script without it"
+                )
 
 
 def _serve(arguments: argparse.Namespace) -> int:
