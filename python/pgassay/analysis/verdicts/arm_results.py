@@ -120,7 +120,9 @@ def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult)
         if index is not None and primary.findings:
             estimate = primary.findings[index], primary.judgements[index]
             forecast = _forecast_of(further[index], round_s)
-            note = outlook(forecast, study.row_word)
+            # Where a rate within a bound is looked for, that decides when it ends, and not a verdict.
+            is_sought = bool(study.experiment.contract.metric.bound_ms)
+            note = "" if is_sought else outlook(forecast, study.row_word)
         result = _arm_result(study, arm, study.measures[0], estimate, note)
         results.append(result.model_copy(update={"forecast": forecast}))
     return tuple(results)

@@ -16,6 +16,7 @@ DISTRIBUTION_CHANGED = "the distribution changed"
 MOVED = "the effect moved during the experiment: no single figure fits all blocks"
 LEFT_BEHIND = "the latest blocks do not agree with the earlier ones"
 MEDIAN_DISAGREES = "the median does not yet agree"
+SPAN_TOLD_MAX = 1000.0
 DOUBTS = (DISTRIBUTION_CHANGED, MOVED, LEFT_BEHIND, MEDIAN_DISAGREES)
 TWIN_DIFFERS = "withheld: the twin, a duplicate of the control, differs from the control by as much"
 Ends = tuple[float, float]
@@ -199,7 +200,11 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
         )
     outlook = f"; {arm.note}" if arm.note else ""
     between = f"{arm.name} can't be distinguished from {control}{_metric_words(result)}"
-    return f"{between} yet: {span(arm.interval)} after {counted}{outlook}."
+    low, high = arm.interval
+    # An interval of orders of magnitude tells nobody anything.
+    is_wide = low is not None and high is not None and low < 1 < high and high > SPAN_TOLD_MAX * low
+    told = "nothing is bounded" if is_wide else span(arm.interval)
+    return f"{between} yet: {told} after {counted}{outlook}."
 
 
 def _metric_words(result: CompareResult) -> str:

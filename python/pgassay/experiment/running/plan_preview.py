@@ -5,6 +5,7 @@ The small servers that judge levels are started as for a run, since what they re
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
 from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
@@ -26,7 +27,9 @@ _AROUND_A_LOAD_S = 5.0
 def plan_alone(request: CompareRequest, progress: Progress, *, wait: bool) -> Planned:
     """The plan with what it takes; raises UsageError as a run would before its first trial."""
     parsed = parse_told(request, progress)
-    with host_lock(progress, wait=wait):
+    # Servers that run already judge their own levels: nothing is started here that could disturb a trial.
+    is_remote = bool(parsed.servers.connections.parameters)
+    with nullcontext() if is_remote else host_lock(progress, wait=wait):
         experiment = plan(parsed, progress.stage)
     return planned(experiment, earlier_experiments.recall(experiment))
 

@@ -297,7 +297,9 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
 
     def waiting(holder: int | None) -> None:
         whose = f"process {holder}" if holder else "another user's process"
-        progress.message(f"{whose} is measuring on this host: waiting for it to finish")
+        progress.message(
+            f"{whose} is measuring on this host: waiting for it, and for who asked before, to finish"
+        )
 
     with lock.acquire(wait, waiting):
         for sentence in (*registry.sweep(), *remove_source_copies()):

@@ -223,6 +223,9 @@ def figures(cause: Cause) -> str:
     """The evidence by name, as 'read_mb_s 16.5, ceiling_read_mb_s 16.8'."""
     parts = []
     for name, value in cause.evidence.items():
+        # The sentence says already what is missing.
+        if name == "not_known":
+            continue
         if isinstance(value, str):
             shown = text.clean(value)
         elif name.endswith("_bytes"):
