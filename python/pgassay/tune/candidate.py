@@ -64,8 +64,9 @@ class Candidate(Frozen):
     `bytes` what it is expected to take on the disk. `build`, `storage`: another server's binaries, another
     volume; `per_month` what that costs more in a month. `why_not`: told and not tried, for this reason.
     `on_copy`: those of `sql` that bring about on a copy what comes by itself on a server in use; they are in
-    no script. `comments`: lines for whoever runs the script. `for_one_value`: an index of the rows with one
-    value, where other values are as rare, so that an index on the column would serve them as well.
+    no script. `reason_of`: the statement whose plan the reason is of. `comments`: lines for whoever runs the
+    script. `for_one_value`: an index of the rows with one value, where other values are as rare, so that an
+    index on the column would serve them as well.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Candidate(Frozen):
     title: str
     reason: str
     statements: tuple[str, ...]
+    reason_of: str = ""
     sql: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     undoable: bool = True

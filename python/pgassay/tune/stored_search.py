@@ -17,7 +17,7 @@ from pgassay.tune.proof.proof_arms import SharedArms
 from pgassay.tune.running.time_needed import proof_s, search_on_s, start_s
 from pgassay.tune.search.generic_plans import GenericPlan
 from pgassay.tune.search.paired_timing import predicted_gains
-from pgassay.tune.search.proof_time import TrialTime
+from pgassay.tune.search.proof_time import BLOCKS_WANTED, TrialTime
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, faster_of, gain_over, total_s
 from pgassay.tune.timeouts.time_limits import proof_limits, proven_state, unsolved
@@ -67,9 +67,19 @@ class StoredSearch(SearchRecord, Frozen):
             self.seconds,
             [each.took_s for each in self.tried.values()],
             len(self.untried),
-            proof_s(max(self.block_s, self.whole_block_s), self.data_s, is_shared=self.shared is not None),
+            self._whole_proof_s(),
             self.load_s if load_s is None else load_s,
         )
+
+    def _whole_proof_s(self) -> float:
+        """How long a proof takes of all that may be in it."""
+        block_s, is_shared = max(self.block_s, self.whole_block_s), self.shared is not None
+        if is_shared or not self.left_for_later:
+            return proof_s(block_s, self.data_s, is_shared=is_shared)
+        # Where each arm has its own data, `provable` takes no more fixes than so many blocks have time for.
+        arms = 1 + len(self.selection.ids)
+        data_s = self.data_s * (arms + len(self.left_for_later)) / arms
+        return data_s + BLOCKS_WANTED * block_s
 
     @property
     def untried(self) -> list[Candidate]:

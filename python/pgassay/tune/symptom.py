@@ -191,8 +191,8 @@ def _has_mended(fix: Fix) -> bool:
 
 
 def _most_of(fix: Fix) -> str:
-    """The statement that a fix gains most by."""
-    return max(fix.statements, key=lambda each: each.ratio).name
+    """The statement that the reason is of, else the one that a fix gains most by."""
+    return fix.reason_of or max(fix.statements, key=lambda each: each.ratio).name
 
 
 def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:

@@ -118,6 +118,7 @@ class Fix(Frozen):
     chosen set against the set without this member. `predicted_gain` was stored before the first proof trial.
     `applied_by`: 'sql', 'setting', 'setting and restart', 'statement' (its text is replaced) or 'hand'.
     `rewritten`: the new text of each statement that is replaced. `note`: what qualifies the verdict.
+    `reason_of`: the statement whose plan the reason is of, '' where it is of none alone.
     `at_least`: without it a statement did not end, so that the gain and its interval are lower bounds.
     """
 
@@ -141,6 +142,7 @@ class Fix(Frozen):
     applied_by: str = "sql"
     rewritten: dict[str, str] = Field(default_factory=dict)
     note: str = ""
+    reason_of: str = ""
 
 
 class TuneProof(Frozen):

@@ -28,6 +28,8 @@ from pgassay.words import amount, plural, seconds
 # As many as are read; --json has them all.
 OTHERS_SHOWN_MAX = 40
 _UNTRIED_SHOWN_MAX = 10
+# What a statement was seen to gain once by less may be chance.
+_LOOKED_MIN = 1.5
 _PROVEN = ("faster", "slower")
 _STATEMENT_TONES: dict[StatementVerdict, Tone] = {
     "faster": STRONG,
@@ -157,5 +159,9 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
 
 def _looked(fix: Fix) -> str:
     """What a fix that is not proven was seen to do to statements."""
-    seen = [f"{each.name} {gain_words(each.ratio)} as fast" for each in fix.statements if each.ratio > 1]
+    seen = [
+        f"{each.name} {gain_words(each.ratio)} as fast"
+        for each in fix.statements
+        if each.ratio >= _LOOKED_MIN or (each.interval and each.interval[0] and each.interval[0] > 1)
+    ]
     return f"{', '.join(seen)}; " if seen else ""

@@ -189,7 +189,8 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
     yield _table(fixes)
     yield Figure("gains")
     for fix in fixes:
-        yield Paragraph(f"{fix.rank}. {fix.title}: {'; '.join(filter(None, (fix.reason, fix.note)))}")
+        reason = f"{fix.reason_of}: {fix.reason}" if fix.reason_of and fix.reason else fix.reason
+        yield Paragraph(f"{fix.rank}. {fix.title}: {'; '.join(filter(None, (reason, fix.note)))}")
         if fix.statements:
             yield bullets([_statement_words(each) for each in fix.statements])
         for name, text in fix.rewritten.items():

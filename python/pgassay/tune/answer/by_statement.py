@@ -68,6 +68,8 @@ def _seen(answer: StatementAnswer, seen: FixStatement, fix: str) -> dict[str, ob
     return {
         "seconds_after": answer.seconds_before / seen.ratio,
         "ratio": seen.ratio,
+        # That of the proof is of a set without this fix.
+        "interval": None,
         "at_least": answer.at_least,
         "verdict": "measured once",
         "fixes": (fix,),

@@ -23,6 +23,8 @@ from pgassay.words import amount, size
 
 # A statement that one timing shows faster by less may be as fast: short ones vary so much.
 _ONCE_MIN = 1.5
+# An interval within which nothing matters much: its ratio is worth telling, whatever its direction is.
+_ALIKE_MAX = 1.5
 # So much slower is no noise, although it was timed once.
 _FAR_SLOWER = 0.2
 _ORDER: dict[FixVerdict, int] = {
@@ -101,6 +103,7 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
         kind=candidate.kind,
         title=candidate.title,
         reason=candidate.reason,
+        reason_of=candidate.reason_of,
         sql=_joined(candidate.in_order(candidate.sql)),
         undo=_joined(candidate.in_order(candidate.undo)),
         verdict=verdict,
@@ -298,9 +301,19 @@ def _write_ratio(
     ratios = {each.name: each.ratio for each in statements}
     if not all(ratios.get(name, 1.0) for name in writing):
         return None
+    ends = [each.interval for each in statements if each.name in writing and each.interval is not None]
+    if ends and not any(_is_told(low, high) for low, high in ends):
+        return None
     before = math.fsum(baseline.seconds[name] for name in writing)
     after = math.fsum(baseline.seconds[name] / ratios.get(name, 1.0) for name in writing)
     return after / before if before else None
+
+
+def _is_told(low: float | None, high: float | None) -> bool:
+    """Whether an interval tells a direction, or that there is not much of a difference."""
+    if low is not None and high is not None and high <= _ALIKE_MAX * low:
+        return True
+    return (low is not None and low >= 1) or (high is not None and high <= 1)
 
 
 def proof_of(

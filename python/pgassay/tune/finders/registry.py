@@ -103,7 +103,9 @@ def _merged(offers: Iterable[FinderOffer], evidence: FinderEvidence) -> Iterable
                 for each in evidence.symptom.statements
                 if each.name in ratios or each.name in best.candidate.statements
             )
-            yield gain, best.candidate.model_copy(update={"statements": names, "predicted": ratios})
+            most = max(best.savings, key=lambda saving: saving.ms, default=None)
+            more = {"statements": names, "predicted": ratios, "reason_of": most.statement if most else ""}
+            yield gain, best.candidate.model_copy(update=more)
 
 
 def _ratios(

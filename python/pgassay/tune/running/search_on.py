@@ -15,10 +15,12 @@ from pgassay.record.layout import (
 )
 from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
+from pgassay.tune.search.proof_time import typed
 from pgassay.tune.stored_search import StoredSearch, write_search
 from pgassay.tune.tools import TuneTools
 from pgassay.tune.tune_plan import TuneRequest
 
+LARGER = "no further fix is in the proof: one of a larger set takes about {needed} in all"
 # A set of the second search is another family: its proof has an error rate of its own (docs/statistics.md).
 _KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)
 
@@ -46,6 +48,8 @@ def search_on(
     found = search_to_prove(fresh)
     if run.proof is not None and not {*found.selection.ids} - {*before.selection.ids}:
         _keep_proof(run, found)
+        if found.left_for_later:
+            run.warnings.append(LARGER.format(needed=typed(found.search_on_s())))
         return run
     if not found.selection.ids:
         run.searched_on = found

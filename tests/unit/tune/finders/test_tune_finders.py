@@ -171,6 +171,7 @@ def test_one_covering_index_is_offered_for_scans_with_the_same_keys() -> None:
         "index:t(a,b) include(c,d)",
     }
     assert set(found["index:t(a,b) include(c,d)"].predicted) == {"one", "other"}
+    assert {each.reason_of for each in found.values()} <= {"one", "other"}
     # What is too wide for one statement's index is not put into another's either.
     wide = tuple(each.model_copy(update={"width": 40}) if each.name == "d" else each for each in columns)
     ids = [each.id for each in find(replace(two, facts=facts(columns=wide))) if each.kind == "covering"]
