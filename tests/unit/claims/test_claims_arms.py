@@ -7,9 +7,11 @@ import pytest
 from plans_for_tests import make_arms
 
 import report_examples as examples
+from pgassay.analysis.claims.arm_claims import missing_condition
 from pgassay.analysis.claims.judge_claims import claimed_arms, judge
 from pgassay.errors import UsageError
-from pgassay.model.further_results.claims import Claim, Source
+from pgassay.model.experiment import MachineFacts
+from pgassay.model.further_results.claims import Claim, Needs, Source
 
 VERSIONS = make_arms(["version=17,16,18"], workload="select-only")
 GRID = make_arms(["io_method=sync,worker,io_uring", "clients=1,8"], workload="select-only")
@@ -87,3 +89,12 @@ def test_an_arm_that_only_an_untried_claim_is_of_takes_no_other_claim_along() ->
     assert second.verdict == "can't be tried here" and "in a new folder (--out)" in second.why
     with pytest.raises(UsageError, match="there is no arm"):
         judged(command=("pgassay", "run", "claims.toml"))
+
+
+def test_each_condition_that_is_missing_is_told() -> None:
+    of = claim(needs=Needs(cores=64, memory_gb=256.0, elsewhere="a managed service"))
+    machine = MachineFacts(cores_online=2, memory_bytes=8 * 10**9)
+    assert missing_condition(of, machine) == (
+        "needs a managed service, 64 processors and 256 GB of memory; this machine has 2 and 8.0 GB"
+    )
+    assert missing_condition(claim(needs=Needs(cores=2)), machine) == ""

@@ -36,6 +36,11 @@ says = "faster"
         ('"A page" }', '"A page", date = "2026" }', 'source.date = "2026": write "YYYY-MM"'),
         ('says = "faster"', 'says = "faster"\npubished = 2', "there is no key 'pubished': the keys are id, "),
         ('says = "faster"', 'says = "faster"\nneeds = { cpus = 2 }', "there is no key 'cpus' in needs"),
+        (
+            'says = "faster"',
+            'says = "faster"\nneeds = { cores = "4" }',
+            'needs.cores = "4": write a whole number',
+        ),
         ('says = "faster"', 'says = "faster"\npublished = "2x"', 'published = "2x": write a number'),
         ('says = "faster"', 'says = "faster"\npublished = inf', "published = inf with says"),
         ('says = "faster"', 'says = "faster"\npublished = 2\nband = [1]', "band = [1]: write two numbers"),

@@ -21,7 +21,7 @@ from pgassay.model.experiment import Experiment, MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.workload import WorkloadSpec
-from pgassay.words import amount, figure, plural
+from pgassay.words import amount, figure, join, plural
 
 _GB = 1e9
 _ARMS_SHOWN = 6
@@ -201,17 +201,19 @@ def blocks_least(experiment: Experiment) -> int:
 
 
 def missing_condition(claim: Claim, machine: MachineFacts) -> str:
-    """Which of the claim's conditions the machine lacks, as a sentence; '' if none that is known."""
+    """Which of the claim's conditions the machine lacks, in words; '' if none that is known."""
     needs = claim.needs
-    if needs.elsewhere:
-        return f"needs {needs.elsewhere}"
+    lacking, has = [needs.elsewhere] if needs.elsewhere else [], []
     cores = machine.cores_online
     if needs.cores is not None and cores is not None and cores < needs.cores:
-        return f"needs {plural(needs.cores, 'processor')}; this machine has {cores}"
+        lacking.append(plural(needs.cores, "processor"))
+        has.append(str(cores))
     memory = machine.memory_bytes
     if needs.memory_gb is not None and memory is not None and memory < needs.memory_gb * _GB:
-        return f"needs {figure(needs.memory_gb, 6)} GB of memory; this machine has {memory / _GB:.1f} GB"
-    return ""
+        lacking.append(f"{figure(needs.memory_gb, 6)} GB of memory")
+        has.append(f"{memory / _GB:.1f} GB")
+    this = f"; this machine has {join(has)}" if has else ""
+    return f"needs {join(lacking)}{this}" if lacking else ""
 
 
 def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:

@@ -6,6 +6,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.claims.arm_claims import is_named, judge_direction, judged, limit_of, more_blocks
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
@@ -169,7 +170,16 @@ def judge_limit(claim: Claim, result: CompareResult, stored: StoredExperiment) -
     if not limit:
         return judged(claim, "undecided", "what limits it here is not known", stored.experiment)
     why = f"its limit: {limit}, in most of {plural(trials, 'trial')}"
+    if limit != claim.cause and _is_of_the_measurement(limit) and not _is_of_the_measurement(claim.cause):
+        # Another workload, or data that do not fit into memory, may well be limited as was claimed.
+        why += ", which is a matter of how it was measured"
+        return judged(claim, "undecided", why, stored.experiment)
     return judged(claim, "reproduced" if limit == claim.cause else "refuted", why, stored.experiment)
+
+
+def _is_of_the_measurement(cause: str) -> bool:
+    rule = rule_of(cause)
+    return rule is not None and rule.layer == "measurement"
 
 
 def arm_of(claim: Claim, name: str, stored: StoredExperiment) -> Arm:
