@@ -170,5 +170,5 @@ def _limit(cause: str) -> Cause:
 
 def test_a_statement_that_is_not_there_is_refused() -> None:
     of = claim(statement=FIRST, against_statement="none-such")
-    with pytest.raises(UsageError, match="there is no statement 'none-such' in .*, which has "):
+    with pytest.raises(UsageError, match=r"there is no statement 'none-such' in .*, which has "):
         judged(of, stored(2))
