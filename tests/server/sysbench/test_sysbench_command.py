@@ -291,3 +291,15 @@ def test_warmup_reads_tables_and_indexes(server: NativeTestServer, say: Callable
             "from pg_buffercache b join pg_class c on b.relfilenode = pg_relation_filenode(c.oid)"
         ).fetchone()
     assert found is not None and found[0] > 40 and found[1] > 3
+
+
+def test_rows_that_are_there_end_a_bulk_insert(server: NativeTestServer, say: Callable[..., Answer]) -> None:
+    """A statement has the rows of many events: begun again, it would count rows that nobody inserted."""
+    for program in (THEIRS, OURS):
+        assert say(program, "bulk_insert", "--threads=1", "prepare").status == 0
+        with server.query_connection() as connection:
+            connection.execute("INSERT INTO sbtest1 VALUES (1, 1)")
+        done = say(program, "bulk_insert", "--threads=1", "--time=2", "run")
+        assert done.status == 1 and "FATAL: " in done.output + done.errors
+        assert all_rows(server, "SELECT count(*) FROM sbtest1") == [(1,)]
+        assert say(program, "bulk_insert", "--threads=1", "cleanup").status == 0
