@@ -97,3 +97,24 @@ def test_of_a_bloated_index_the_index_alone_is_made_anew() -> None:
     assert told.sql == 'REINDEX INDEX CONCURRENTLY "Orders_k";'
     assert "the index Orders_k of public.orders has 9,000 pages for entries that fill 2,000" in told.sentence
     assert '$index$"Orders_k"$index$::regclass' in told.command
+
+
+@pytest.mark.parametrize(
+    ("limit", "limit_share", "fault", "fault_share", "leads"),
+    [
+        # Waiting for WAL at 51 % came behind a queue for processors of 28 %.
+        ("wal-fsync", 0.51, "noise", 0.28, False),
+        ("wal-fsync", 0.26, "noise", 0.28, True),
+        ("all-cores", 0.6, "noise", 0.3, False),
+        # What is read because of bloat is part of what the device delivers: the rest is what counts.
+        ("storage-throughput", 0.8, "bloat", 0.5, True),
+        ("storage-throughput", 0.8, "bloat", 0.3, False),
+        ("unknown", None, "noise", 0.28, True),
+    ],
+)
+def test_a_fault_leads_where_it_explains_more_than_the_limit(
+    limit: str, limit_share: float | None, fault: str, fault_share: float, leads: bool
+) -> None:
+    first = cause(limit, "limit").model_copy(update={"share": limit_share})
+    second = cause(fault, table="public.t", pages=9.0).model_copy(update={"share": fault_share})
+    assert headline(interval(), [first, second], [], []).cause == (fault if leads else limit)

@@ -12,7 +12,8 @@ from pgassay.analysis.causes.rank import TrialCauses, limit_with_faults, trial_c
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
-from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
+from pgassay.analysis.diagnosis.headline import STATEMENT, headline
+from pgassay.analysis.diagnosis.headline_faults import USED_UP
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.interval_evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
