@@ -63,8 +63,10 @@ class StatementTime:
 def statement_times(interval: Interval) -> list[StatementTime]:
     """The statements of most time first.
 
-    Of short calls the server's counts are exact; those of long ones hold what was before the interval and not
-    what goes on at its end, so that samples say more. A session between two statements works on neither.
+    Of short calls the server's counts are exact, but end with the executor: what a statement waits for in its
+    commit is seen by samples alone, so that the larger of both counts. The counts of long calls hold what was
+    before the interval and not what goes on at its end, so that samples say more. A session between two
+    statements works on neither.
     """
     counted = {each.query_id: each for each in interval.statements or ()}
     found: dict[str, StatementTime] = {}
@@ -74,10 +76,8 @@ def statement_times(interval: Interval) -> list[StatementTime]:
         seconds = each.seconds * (1 - idle)
         own = counted.pop(each.query_id, None) if each.query_id else None
         if own is not None and own.mean_ms < 1000 * _LONG_SHARE * interval.seconds:
-            sampled_s, seconds = 0.0, own.total_s
-        else:
-            sampled_s = seconds - (own.total_s if own is not None else 0.0)
-        sampled_only_s += sampled_s
+            seconds = max(seconds, own.total_s)
+        sampled_only_s += seconds - (own.total_s if own is not None else 0.0)
         key = statement_key(each.query_id, each.query)
         query = own.query if own is not None and own.query else each.query
         found[key] = StatementTime(key, each.query_id, query, seconds, 0.0, own, each.waits)

@@ -24,6 +24,8 @@ from pgassay.report.section import (
 QUERY_CHARACTERS_MAX = 60
 # Of a statement's time in one event: less is not worth its name in a table.
 _WAIT_SHARE_MIN = 0.2
+# Of the time that connections were busy: where the listed statements have less, the rest is told.
+_LISTED_MIN = 0.7
 _PLANS = {
     "generic plan": "its generic plan, not executed",
     "values of a call": "its plan for the values of an observed call, not executed",
@@ -60,7 +62,7 @@ def statements_section(diagnosis: Diagnosis) -> Section | None:
         blocks.append(plain_table(heads, [_row(each) for each in listed]))
         found = [item for each in listed for item in _found(each, diagnosis.headline)]
         blocks += [Bullets(tuple(found), title="Findings in their plans")] if found else []
-        blocks += [Paragraph(line, QUIET) for line in _without_plan(listed)]
+        blocks += [Paragraph(line, QUIET) for line in (*_rest(diagnosis), *_without_plan(listed))]
         blocks += [_plan(each) for each in listed if each.plan is not None]
     blocks += [Paragraph(line, QUIET) for line in said]
     return Section("Statements that took most of the time", "statements", tuple(blocks))
@@ -98,6 +100,26 @@ def _found(each: DiagnosedStatement, headline: Headline | None) -> Iterator[Item
         sql = f"; {finding.sql}" if finding.sql else ""
         detail = "" if is_told or not each.command else f"Next: {each.command}"
         yield Item(text.clean(f"{query(each.query)}: {finding.sentence}{sql}"), detail=text.clean(detail))
+
+
+def _rest(diagnosis: Diagnosis) -> Iterator[str]:
+    """Where the time of busy connections is that the listed statements don't have, if that is much."""
+    busy_s = (diagnosis.activity.connections_busy or 0.0) * diagnosis.seconds
+    listed_s = sum(each.seconds for each in diagnosis.by_statement)
+    if listed_s >= _LISTED_MIN * busy_s:
+        return
+    backends = next((each for each in diagnosis.accounts if each.process == "backend"), None)
+    idle_s = sum(item.seconds for item in (backends.items if backends else ()) if item.kind == "client")
+    idle_s = min(idle_s, busy_s - listed_s)
+    others_s = busy_s - listed_s - idle_s
+    parts = {"idle in a transaction": idle_s, "in other statements, planning and commits": others_s}
+    rest = ", ".join(
+        f"{text.figure(part_s)} s {name}" for name, part_s in parts.items() if part_s >= 0.01 * busy_s
+    )
+    yield (
+        f"These statements took {text.figure(listed_s)} s of the {text.figure(busy_s)} s that connections "
+        f"were busy. The rest: {rest}."
+    )
 
 
 def _without_plan(listed: tuple[DiagnosedStatement, ...]) -> Iterator[str]:

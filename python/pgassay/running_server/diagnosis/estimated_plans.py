@@ -56,7 +56,8 @@ def with_plans(
     seen: whole texts of calls by the statement's key; counted: texts with parameters by its number. What
     can't be planned has the reason.
     """
-    wanted = [time for time in statement_times(interval) if time.share > 0][:PLANNED_MAX]
+    times = (time for time in statement_times(interval) if time.share > 0)
+    wanted = [time for time in times if not _is_transaction_s(time.query)][:PLANNED_MAX]
     if not wanted or interval.is_hidden:
         return interval
     try:
@@ -71,6 +72,14 @@ def with_plans(
         missing = f"the plans of its statements: {reason}"
         return replace(interval, missing=(*interval.missing, missing))
     return replace(interval, planned=tuple(planned), tables=tuple(_tables(planned, facts)))
+
+
+def _is_transaction_s(query: str) -> bool:
+    """Whether it is a COMMIT or another statement of transactions: they have no plan."""
+    try:
+        return isinstance(read(query), ast.TransactionStmt)
+    except RefusedError:
+        return False
 
 
 @dataclass(frozen=True)
