@@ -16,6 +16,7 @@ from pgassay.plans.plan_cost import (
     offset_rows,
     order_wanted,
     reads_whole,
+    rows_estimated,
     table_within,
 )
 from pgassay.sql_text import identifier
@@ -120,7 +121,7 @@ def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:
 
 def _for_rows(plan: ExplainedPlan, node: PlanNode) -> str:
     if not plan.executed:
-        return f" for an estimated {rows_words(node.rows_estimated)}"
+        return f" for an estimated {rows_words(round(rows_estimated(plan, node)))}"
     loops = node.loops or 0.0
     read = ((node.rows_removed or 0.0) + (node.rows or 0.0)) * loops
     # EXPLAIN gives the mean of a loop to two decimals.

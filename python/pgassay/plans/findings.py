@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanFinding, PlanNode
 from pgassay.plans.node_wording import Order, label, milliseconds, rows_words, size_kb
-from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole
+from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole, rows_estimated
 from pgassay.words import join, percent_fixed, plural, quantity
 
 # An estimate that is wrong by less seldom changes a plan.
@@ -118,7 +118,7 @@ def _whole(plan: ExplainedPlan) -> Iterator[PlanFinding]:
                 kind="whole-table",
                 node=node.id,
                 sentence=f"{label(node)} reads the whole table for an estimated "
-                f"{rows_words(node.rows_estimated)}, at a cost of {node.cost_total or 0:,.0f}.",
+                f"{rows_words(round(rows_estimated(plan, node)))}, at a cost of {node.cost_total or 0:,.0f}.",
             )
 
 

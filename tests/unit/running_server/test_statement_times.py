@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -108,9 +108,9 @@ def test_a_commit_asks_for_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Mock()
     monkeypatch.setattr(estimated_plans, "_planned", asked)
     monkeypatch.setattr(estimated_plans, "_tables", Mock(return_value=()))
-    monkeypatch.setattr(estimated_plans, "read_facts", Mock(return_value=SimpleNamespace(functions=())))
-    target = Mock(is_superuser=False, major=18)
-    target.session.return_value.__enter__ = Mock()
-    target.session.return_value.__exit__ = Mock(return_value=False)
+    monkeypatch.setattr(
+        estimated_plans, "read_facts", Mock(return_value=SimpleNamespace(functions=(), tables=()))
+    )
+    target = MagicMock(is_superuser=False, major=18)
     estimated_plans.with_plans(target, interval(UPDATE, END, seen=IN_COMMIT | {"1": []}), {}, {})
     assert [call.args[1].query_id for call in asked.call_args_list] == ["2"]

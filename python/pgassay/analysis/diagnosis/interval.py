@@ -51,7 +51,8 @@ class TableShape:
 
     rows: reltuples, below 0 where it was never analyzed; changed_rows: those written since the last ANALYZE.
     indexes: the keys of each valid index, columns by name and expressions as SQL. referencing: the foreign
-    keys that refer to it. types: of its columns, as format_type has them.
+    keys that refer to it. types: of its columns, as format_type has them. is_analyzed is True where the role
+    may not know. partition_of: schema and name of the partitioned table on top, of a partition.
     """
 
     schema: str
@@ -62,6 +63,7 @@ class TableShape:
     indexes: Mapping[str, tuple[str, ...]]
     referencing: tuple[Referencing, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+    partition_of: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
