@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
-from pgassay.plans.node_wording import Order, label, rows_words, size_kb
+from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
@@ -122,10 +122,8 @@ def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:
 def _for_rows(plan: ExplainedPlan, node: PlanNode) -> str:
     if not plan.executed:
         return f" for an estimated {rows_words(round(rows_estimated(plan, node)))}"
-    loops = node.loops or 0.0
-    read = ((node.rows_removed or 0.0) + (node.rows or 0.0)) * loops
-    # EXPLAIN gives the mean of a loop to two decimals.
-    return f", {rows_words(round(read))} for {rows_words(round((node.rows or 0.0) * loops))}"
+    read, loops = read_words(node)
+    return f", {read} for {rows_words(round((node.rows or 0.0) * loops))}"
 
 
 def _inner_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanFinding, PlanNode
-from pgassay.plans.node_wording import Order, label, milliseconds, rows_words, size_kb
+from pgassay.plans.node_wording import Order, label, milliseconds, read_words, rows_words, size_kb
 from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole, rows_estimated
 from pgassay.words import join, percent_fixed, plural, quantity
 
@@ -205,8 +205,8 @@ def _removed(plan: ExplainedPlan) -> Iterator[PlanFinding]:
         yield PlanFinding(
             kind="rows-removed",
             node=node.id,
-            sentence=f"{label(node)} read {rows_words((removed + rows) * loops)} and "
-            f"discarded {percent_fixed(share, 3 if share > 0.999 else 1)} of them.",
+            sentence=f"{label(node)} read {read_words(node)[0]} and discarded "
+            f"{percent_fixed(share, 3 if share > 0.999 else 1)} of them.",
         )
 
 
