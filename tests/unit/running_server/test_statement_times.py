@@ -61,17 +61,18 @@ def interval(*statements: CalledStatement, seen: dict[str, list[str]], **changes
     return replace(base, **changes)
 
 
-IN_COMMIT = {"1": [":"], "2": ["LWLock:WALWrite"] * 6 + [":"] * 2, "3": ["IO:WalSync"] * 2}
+IN_COMMIT = {"1": [":"], "2": ["LWLock:WALWrite"] * 6 + [":"] * 2, "3": ["IO:WalSync"] * 6}
 
 
 def test_a_statement_s_commit_counts_for_it() -> None:
     """The server's counts end with the executor: an UPDATE that waited for its commit came last."""
     times = statement_times(interval(SELECT, UPDATE, END, seen=IN_COMMIT))
-    assert [(each.query_id, round(each.seconds, 3)) for each in times] == [("2", 8), ("3", 2), ("1", 1)]
+    assert [(each.query_id, round(each.seconds, 3)) for each in times] == [("2", 8), ("3", 6), ("1", 0.65)]
     assert sum(each.share for each in times) == pytest.approx(1)
-    # What was counted stands where no sample, or fewer, saw it.
-    (only,) = statement_times(interval(SELECT, seen={}))
-    assert (only.seconds, only.share) == (0.65, 1.0)
+    # What was counted stands where no sample saw it, or so few that chance explains them.
+    for looks in (0, 4):
+        (only,) = statement_times(interval(SELECT, seen={"1": [":"] * looks}))
+        assert (only.seconds, only.share) == (0.65, 1.0)
 
 
 def test_no_plan_is_blamed_for_waiting_in_commit() -> None:
@@ -81,7 +82,7 @@ def test_no_plan_is_blamed_for_waiting_in_commit() -> None:
         cause="all-cores", kind="limit", share=0.3, evidence={}, remedy="Add some.", layer="infrastructure"
     )
     listed = [each.model_copy(update={"findings": (finding,)}) for each in by_statement(seen)]
-    assert listed[0].share == pytest.approx(8 / 11)
+    assert listed[0].share == pytest.approx(8 / 14.65)
     assert headline(seen, (limit,), listed[:1], ()).cause == "all-cores"
     busy = interval(SELECT, UPDATE, END, seen=IN_COMMIT | {"2": [":"] * 8})
     listed = [each.model_copy(update={"findings": (finding,)}) for each in by_statement(busy)]
