@@ -16,6 +16,7 @@ from pgassay.analysis.diagnosis.headline import STATEMENT, headline
 from pgassay.analysis.diagnosis.headline_faults import USED_UP
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.interval_evidence import evidence_of_interval
+from pgassay.analysis.diagnosis.replication_slots import slots_that_hold
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.statistics.change_points import change_points
@@ -61,7 +62,10 @@ def diagnose(interval: Interval) -> Diagnosis:
         by_statement=statements,
         passed_over=interval.passed_over,
         causes=causes,
-        next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
+        next=(
+            *((_IDLE_NEXT,) if is_idle else (next_step(cause.cause) for cause in causes)),
+            *slots_that_hold(interval.slots, interval.settings),
+        ),
         accounts=found.by_process,
         sampled=sampled_statements(interval.samples, interval.seconds),
         statements=interval.statements,

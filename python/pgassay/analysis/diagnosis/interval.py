@@ -67,6 +67,19 @@ class TableShape:
 
 
 @dataclass(frozen=True)
+class ReplicationSlot:
+    """A replication slot at the end; held_bytes: the WAL since its restart_lsn, None where it holds none.
+
+    wal_status: as pg_replication_slots has it: reserved, extended, unreserved, lost.
+    """
+
+    name: str
+    is_active: bool
+    wal_status: str
+    held_bytes: float | None
+
+
+@dataclass(frozen=True)
 class PlannedStatement:
     """The plan of a statement that was never executed for it; missing: why there is none.
 
@@ -141,6 +154,7 @@ class Interval:
     passed_over: tuple[str, ...] = ()
     planned: tuple[PlannedStatement, ...] = ()
     tables: tuple[TableShape, ...] = ()
+    slots: tuple[ReplicationSlot, ...] = ()
     vcpus: float | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
