@@ -307,21 +307,6 @@ def test_a_wasteful_plan_comes_before_the_processors_that_it_uses(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("version", "view"),
-    [("16.9", "pg_stat_bgwriter"), ("18.6 (Debian 18.6-1)", "checkpointer"), ("19beta4", "checkpointer")],
-)
-def test_checkpoints_are_looked_up_where_the_version_counts_them(version: str, view: str) -> None:
-    given = {"layer": "postgresql", "phrase": "", "remedy": "Raise max_wal_size.", "next_step": ""}
-    limit = Cause.model_construct(cause="wal-fsync", kind="limit", share=0.1, evidence={}, **given)
-    figures: dict[str, float | str] = {"seconds_between": 7.0, "max_wal_size": "128MB"}
-    fault = Cause.model_construct(cause="checkpoint", kind="fault", share=0.4, evidence=figures, **given)
-    seen = interval(server=SERVER.model_copy(update={"version": version}))
-    told = headline(seen, (limit, fault), (), ())
-    assert view in told.command
-    assert told.sentence.endswith("(128MB), one every 7 s: 40 % of the time of connections.")
-
-
-@pytest.mark.parametrize(
     ("cause", "probed"),
     [("backend-writes", "/data"), ("extension", "/data"), ("wal-insert", "/data/pg_wal"), ("slru", "")],
 )
