@@ -115,3 +115,18 @@ def test_a_commit_asks_for_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     target = MagicMock(is_superuser=False, major=18)
     estimated_plans.with_plans(target, interval(UPDATE, END, seen=IN_COMMIT | {"1": []}), {}, {})
     assert [call.args[1].query_id for call in asked.call_args_list] == ["2"]
+
+
+def test_a_page_has_few_columns_and_the_client_s_time_by_its_name(tmp_path: Path) -> None:
+    """At 390 pixels the column of waits was cut; 'idle in transaction' read as a wait of the statement."""
+    found = diagnose(interval(UPDATE, seen={"2": IN_COMMIT["2"]}, folder=tmp_path))
+    (only,) = found.by_statement
+    waits = {"idle in transaction": 0.61, "LWLock:WALWrite": 0.3}
+    page = report.page_of(
+        found.model_copy(update={"by_statement": (only.model_copy(update={"waits": waits}),)})
+    )
+    told = "its client after it (idle in transaction) 61 %, LWLock:WALWrite 30 %"
+    assert told in " ".join(page.terminal(width=300).split())
+    html = " ".join(page.html().split())
+    assert f"waits for: {told}" in html and "of a call: rows 1, pages 0" in html
+    assert ">waits for<" not in html and ">mean<" in html

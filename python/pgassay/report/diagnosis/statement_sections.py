@@ -1,22 +1,30 @@
 """What matters most of a diagnosis, and its statements: what their calls did and what their plans say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pgassay.analysis.diagnosis.sessions import IN_TRANSACTION
 from pgassay.model.running_server.diagnosis import Diagnosis, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.report import text
 from pgassay.report.explain.tree import tree_lines
 from pgassay.report.section import (
     HTML,
+    MARKDOWN,
     QUIET,
     STRONG,
+    TERMINAL,
     Block,
     Bullets,
+    Cell,
     Code,
+    Column,
     Fold,
+    Group,
     Item,
     Paragraph,
+    Row,
     Section,
+    Table,
     Tree,
     plain_table,
 )
@@ -26,6 +34,7 @@ QUERY_CHARACTERS_MAX = 60
 _WAIT_SHARE_MIN = 0.2
 # Of the time that connections were busy: where the listed statements have less, the rest is told.
 _LISTED_MIN = 0.7
+_AFTERWARDS = "its client after it (idle in transaction)"
 _PLANS = {
     "generic plan": "its generic plan, not executed",
     "values of a call": "its plan for the values of an observed call, not executed",
@@ -59,7 +68,8 @@ def statements_section(diagnosis: Diagnosis) -> Section | None:
     blocks: list[Block] = []
     if listed:
         heads = ["statement", "time", "calls/s", "mean", "rows", "pages", "waits for"]
-        blocks.append(plain_table(heads, [_row(each) for each in listed]))
+        blocks.append(plain_table(heads, [_row(each) for each in listed], where=TERMINAL | MARKDOWN))
+        blocks.append(_narrow(listed))
         found = [item for each in listed for item in _found(each, diagnosis.headline)]
         blocks += [Bullets(tuple(found), title="Findings in their plans")] if found else []
         blocks += [Paragraph(line, QUIET) for line in (*_rest(diagnosis), *_without_plan(listed))]
@@ -69,20 +79,41 @@ def statements_section(diagnosis: Diagnosis) -> Section | None:
 
 
 def _row(each: DiagnosedStatement) -> list[str]:
-    waits = [
-        f"{text.clean(event)} {text.percent_fixed(share)}"
+    return [query(each.query), *_figures(each), *_of_a_call(each), _waits(each)]
+
+
+def _narrow(listed: Sequence[DiagnosedStatement]) -> Table:
+    """The same for a page, which may be a telephone's: what is no time stands below the statement."""
+    columns = (Column("statement", is_figure=False), *map(Column, ("time", "calls/s", "mean")))
+    rows = []
+    for each in listed:
+        a_call = zip(_of_a_call(each), ("rows", "pages"), strict=True)
+        counts = ", ".join(f"{name} {count}" for count, name in a_call if count)
+        waits = _waits(each)
+        notes = (f"of a call: {counts}" if counts else "", f"waits for: {waits}" if waits else "")
+        first = Cell(query(each.query), notes=tuple(filter(None, notes)))
+        rows.append(Row((first, *map(Cell, _figures(each)))))
+    return Table(columns, (Group(tuple(rows)),), where=HTML)
+
+
+def _figures(each: DiagnosedStatement) -> tuple[str, str, str]:
+    """Its share of the time, calls a second, their mean."""
+    mean = "" if each.mean_ms is None else text.quantity(each.mean_ms / 1000, "s")
+    return text.percent_fixed(each.share), _figure(each.calls_s), mean
+
+
+def _of_a_call(each: DiagnosedStatement) -> tuple[str, str]:
+    return _figure(each.rows), _figure(each.pages)
+
+
+def _waits(each: DiagnosedStatement) -> str:
+    """The two events that take most; a session whose statement has ended waits for its client."""
+    told = [
+        f"{_AFTERWARDS if event == IN_TRANSACTION else text.clean(event)} {text.percent_fixed(share)}"
         for event, share in each.waits.items()
         if event and share >= _WAIT_SHARE_MIN
     ]
-    return [
-        query(each.query),
-        text.percent_fixed(each.share),
-        _figure(each.calls_s),
-        "" if each.mean_ms is None else text.quantity(each.mean_ms / 1000, "s"),
-        _figure(each.rows),
-        _figure(each.pages),
-        ", ".join(waits[:2]),
-    ]
+    return ", ".join(told[:2])
 
 
 def _figure(value: float | None) -> str:
