@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from running_server.test_diagnosis_headline import interval
 
-from pgassay.analysis.diagnosis.diagnose import diagnose
+from pgassay.analysis.diagnosis.diagnose import diagnose, slots_that_hold
 from pgassay.analysis.diagnosis.interval import ReplicationSlot
-from pgassay.analysis.diagnosis.replication_slots import slots_that_hold
 from pgassay.report.diagnosis import diagnosis_page as report
 
 MB = 1024**2
@@ -21,7 +20,7 @@ DROP = "SELECT pg_drop_replication_slot('spare');"
         (False, "extended", 365 * MB, f"holds 365 MB of WAL: start its consumer, or drop the slot: {DROP}"),
         (False, "unreserved", 30 * MB, "which the next checkpoint may remove (wal_status unreserved): start"),
         (True, "unreserved", 365 * MB, "make its consumer faster, or raise max_slot_wal_keep_size."),
-        (False, "lost", None, f"make the consumer anew, and drop the slot: {DROP}"),
+        (False, "lost", None, f"set the consumer up again, and drop the slot: {DROP}"),
         # One whose consumer is away for a moment, one that lags, one that was never used.
         (False, "reserved", 10 * MB, ""),
         (True, "extended", 365 * MB, ""),
