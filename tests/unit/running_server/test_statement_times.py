@@ -99,7 +99,7 @@ def test_what_the_listed_statements_don_t_have_is_told(tmp_path: Path) -> None:
     shown = " ".join(report.page_of(found.model_copy(update=busy)).terminal().split())
     assert (
         "took 1 s of the 224 s that connections were busy. The rest: 150 s idle in a transaction, 73 s in "
-        "other statements, planning and commits." in shown
+        "other statements, or around these (planning, commits, waiting for a CPU)." in shown
     )
     assert "The rest:" not in report.page_of(found).terminal()
 

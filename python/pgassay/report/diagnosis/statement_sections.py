@@ -34,6 +34,7 @@ QUERY_CHARACTERS_MAX = 60
 _WAIT_SHARE_MIN = 0.2
 # Of the time that connections were busy: where the listed statements have less, the rest is told.
 _LISTED_MIN = 0.7
+_ELSEWHERE = "in other statements, or around these (planning, commits, waiting for a CPU)"
 _AFTERWARDS = "its client after it (idle in transaction)"
 _PLANS = {
     "generic plan": "its generic plan, not executed",
@@ -143,7 +144,7 @@ def _rest(diagnosis: Diagnosis) -> Iterator[str]:
     idle_s = sum(item.seconds for item in (backends.items if backends else ()) if item.kind == "client")
     idle_s = min(idle_s, busy_s - listed_s)
     others_s = busy_s - listed_s - idle_s
-    parts = {"idle in a transaction": idle_s, "in other statements, planning and commits": others_s}
+    parts = {"idle in a transaction": idle_s, _ELSEWHERE: others_s}
     rest = ", ".join(
         f"{text.figure(part_s)} s {name}" for name, part_s in parts.items() if part_s >= 0.01 * busy_s
     )
