@@ -166,7 +166,7 @@ PLANTS = (
         (Load(UPDATES, 4),),
         frozenset({"checkpoint"}),
         ("max_wal_size", "one every"),
-        ("psql", "pg_stat_checkpointer"),
+        ("pgassay diagnose",),
         sql="ALTER SYSTEM SET max_wal_size =",
         settings={"max_wal_size": "32MB", "min_wal_size": "32MB"},
     ),

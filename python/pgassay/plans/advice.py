@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
-from pgassay.plans.node_wording import Order, label, rows_words, size_kb
+from pgassay.plans.findings import slow_constraints
+from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
@@ -16,6 +17,7 @@ from pgassay.plans.plan_cost import (
     offset_rows,
     order_wanted,
     reads_whole,
+    rows_estimated,
     table_within,
 )
 from pgassay.sql_text import identifier
@@ -47,7 +49,16 @@ _NOTHING = "Nothing to improve in this plan: it reads little more than it return
 def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     """The advice on a plan whose findings are known; never empty."""
     found: dict[str, PlanAdvice] = {}
-    for rule in (_rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance, _memory, _settings):
+    for rule in (
+        _foreign_keys,
+        _rewrites,
+        _indexes,
+        _inner_indexes,
+        _sorted_indexes,
+        _maintenance,
+        _memory,
+        _settings,
+    ):
         for each in rule(plan):
             found.setdefault(each.sql or each.sentence, each)
     listed = list(found.values())[:_LINES_MAX]
@@ -81,6 +92,28 @@ def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
     columns = ", ".join(map(scan_conditions.plainly, keys.columns))
     sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({columns});"
     return f"{keys.needs}; {sql}" if keys.needs else sql
+
+
+def _foreign_keys(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    """What is deleted, or gets another key, is looked for in each table that refers to it, after the plan.
+
+    The triggers that do so are RI_ConstraintTrigger_a_…; those of the referring table (…_c_…) look for its
+    key (src/backend/commands/trigger.c, CreateTriggerFiringOn). EXPLAIN's text may name neither.
+    """
+    changes = {node.name for node in plan.nodes if node.type == "ModifyTable"}
+    for trigger in slow_constraints(plan):
+        is_of_key = trigger.name.startswith("RI_ConstraintTrigger_a_")
+        is_unknown = trigger.name == trigger.constraint and "Delete" in changes
+        if not is_of_key and not is_unknown:
+            continue
+        name = str(trigger.constraint).replace("'", "''")
+        yield PlanAdvice(
+            kind="index",
+            sentence=f"For each row that goes, the table of the foreign key {trigger.constraint} is searched "
+            "for rows that refer to it: create an index on the key's columns there, if it has none.",
+            sql="SELECT conrelid::regclass, pg_get_constraintdef(oid) FROM pg_constraint "
+            f"WHERE conname = '{name}';",
+        )
 
 
 def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -120,11 +153,9 @@ def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:
 
 def _for_rows(plan: ExplainedPlan, node: PlanNode) -> str:
     if not plan.executed:
-        return f" for an estimated {rows_words(node.rows_estimated)}"
-    loops = node.loops or 0.0
-    read = ((node.rows_removed or 0.0) + (node.rows or 0.0)) * loops
-    # EXPLAIN gives the mean of a loop to two decimals.
-    return f", {rows_words(round(read))} for {rows_words(round((node.rows or 0.0) * loops))}"
+        return f" for an estimated {rows_words(round(rows_estimated(plan, node)))}"
+    read, loops = read_words(node)
+    return f", {read} for {rows_words(round((node.rows or 0.0) * loops))}"
 
 
 def _inner_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from pgassay.model.plans.explained_plan import ExplainedPlan, PlanFinding, PlanNode
-from pgassay.plans.node_wording import Order, label, milliseconds, rows_words, size_kb
-from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanFinding, PlanNode, PlanTrigger
+from pgassay.plans.node_wording import Order, label, milliseconds, read_words, rows_words, size_kb
+from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole, rows_estimated
 from pgassay.words import join, percent_fixed, plural, quantity
 
 # An estimate that is wrong by less seldom changes a plan.
@@ -15,6 +15,7 @@ _ROWS_MIN = 1000.0
 _LOOPS_MIN = 10_000.0
 _UNEVEN_MIN = 3.0
 _UNATTRIBUTED_MIN = 0.1
+_TRIGGER_MS_MIN = 0.5
 _MANY = 12
 # They count no rows, and EXPLAIN prints 0 for them (src/backend/executor/nodeBitmapAnd.c, nodeBitmapOr.c).
 _UNCOUNTED = ("BitmapAnd", "BitmapOr")
@@ -118,7 +119,7 @@ def _whole(plan: ExplainedPlan) -> Iterator[PlanFinding]:
                 kind="whole-table",
                 node=node.id,
                 sentence=f"{label(node)} reads the whole table for an estimated "
-                f"{rows_words(node.rows_estimated)}, at a cost of {node.cost_total or 0:,.0f}.",
+                f"{rows_words(round(rows_estimated(plan, node)))}, at a cost of {node.cost_total or 0:,.0f}.",
             )
 
 
@@ -205,8 +206,8 @@ def _removed(plan: ExplainedPlan) -> Iterator[PlanFinding]:
         yield PlanFinding(
             kind="rows-removed",
             node=node.id,
-            sentence=f"{label(node)} read {rows_words((removed + rows) * loops)} and "
-            f"discarded {percent_fixed(share, 3 if share > 0.999 else 1)} of them.",
+            sentence=f"{label(node)} read {read_words(node)[0]} and discarded "
+            f"{percent_fixed(share, 3 if share > 0.999 else 1)} of them.",
         )
 
 
@@ -297,7 +298,26 @@ def _uneven(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             )
 
 
+def slow_constraints(plan: ExplainedPlan) -> list[PlanTrigger]:
+    """The constraints whose triggers took a tenth of the statement's time or more, the slowest first."""
+    whole = plan.execution_ms or 0.0
+    found = [
+        each
+        for each in plan.triggers
+        if each.constraint and (each.ms or 0.0) >= max(_UNATTRIBUTED_MIN * whole, _TRIGGER_MS_MIN)
+    ]
+    return sorted(found, key=lambda each: -(each.ms or 0.0))
+
+
 def _statement(plan: ExplainedPlan) -> Iterator[PlanFinding]:
+    for trigger in slow_constraints(plan):
+        calls = f", {plural_figure(trigger.calls, 'call')}" if trigger.calls else ""
+        yield PlanFinding(
+            kind="trigger",
+            node=None,
+            sentence=f"The trigger of the constraint {trigger.constraint} took {milliseconds(trigger.ms)} of "
+            f"{milliseconds(plan.execution_ms)}{calls}.",
+        )
     if plan.jit_ms and plan.execution_ms and plan.jit_ms > _UNATTRIBUTED_MIN * plan.execution_ms:
         functions = f" of {plan.jit_functions} functions" if plan.jit_functions else ""
         yield PlanFinding(

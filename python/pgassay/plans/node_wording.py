@@ -61,6 +61,20 @@ def rows_words(value: float | None) -> str:
     return f"{shown} row{'' if value == 1 else 's'}"
 
 
+def read_words(node: PlanNode) -> tuple[str, float]:
+    """The rows that a scan read, and the loops that those are of: '50,000 rows'.
+
+    Below a Gather the processes share a parallel scan, and what follows rows that they share. What each ran
+    once is the same rows again: '50,000 rows in each of 3 processes', of one loop.
+    """
+    loops = node.loops or 0.0
+    each = (node.rows_removed or 0.0) + (node.rows or 0.0)
+    # EXPLAIN gives the mean of a loop to two decimals.
+    if node.parallel or node.processes <= 1 or round(loops) != round(node.processes):
+        return rows_words(round(each * loops)), loops
+    return f"{rows_words(round(each))} in each of {round(loops)} processes", 1.0
+
+
 def table_in_sql(schema: str | None, name: str) -> str:
     """A table as SQL has it, without the schema where it is the usual one or not known."""
     return (

@@ -15,6 +15,8 @@ _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
 _TIMES_MIN = 100.0
 _GATHERS = ("Gather", "Gather Merge")
+# The part of its time that a leader loses to each worker (get_parallel_divisor of costsize.c).
+_LEADER_LOST = 0.3
 # What keeps its rows, so that a NOT IN goes through them again for each row (ExecMaterializesOutput of
 # src/backend/executor/execAmi.c; the planner puts a Materialize upon anything else).
 _KEEP_ROWS = (
@@ -38,6 +40,22 @@ def reads_whole(plan: ExplainedPlan, node: PlanNode) -> bool:
     if share_until_limit(plan, node) < _WHOLE_MIN:
         return False
     return rows < 0.1 * _ROWS_OF_COST * cost and evaluations_below(plan, node) is None
+
+
+def rows_estimated(plan: ExplainedPlan, node: PlanNode) -> float:
+    """The rows that the planner expects of a node, of all processes together: it prints one's share.
+
+    That is a division by the workers and what the leader has left beside them (get_parallel_divisor of
+    costsize.c).
+    """
+    rows = node.rows_estimated or 0.0
+    if not node.parallel:
+        return rows
+    above: PlanNode | None = node
+    while above is not None and above.type not in _GATHERS:
+        above = plan.nodes[above.parent] if above.parent is not None else None
+    workers = (above.workers_planned if above is not None else None) or 0
+    return rows * (workers + max(0.0, 1.0 - _LEADER_LOST * workers))
 
 
 def share_until_limit(plan: ExplainedPlan, node: PlanNode) -> float:

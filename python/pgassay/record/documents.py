@@ -92,7 +92,11 @@ def read_result(path: Path, model: type[_Model], name: str, remedy: str) -> _Mod
     """
     try:
         return model.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: there is no such file: {remedy}") from error
+    except OSError as error:
+        raise UsageError(f"can't read {path} ({error.strerror}): {remedy}") from error
+    except ValidationError as error:
         raise UsageError(
             f"{path} can't be read as this version's {name} ({type(error).__name__}): {remedy}"
         ) from error

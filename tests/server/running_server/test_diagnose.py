@@ -17,6 +17,7 @@ import whole_tool
 from native_servers import started_server
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.report import schema
+from pgassay.running_server.diagnosis import server_queries
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
 from pgassay.running_server.open_server import open_target
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer
@@ -45,6 +46,20 @@ def server() -> Iterator[RemoteTestServer]:
 def dsn(server: RemoteTestServer) -> str:
     """Of a role that may see everything, by the socket."""
     return f"host={server.folder} port={server.port} dbname={DATABASE} user={WATCHER}"
+
+
+@pytest.mark.shares_machine
+def test_the_wal_that_a_slot_holds_is_seen_by_any_role(server: RemoteTestServer, dsn: str) -> None:
+    with server.query_connection() as connection:
+        connection.execute("SELECT pg_create_physical_replication_slot('spare', true)")
+        try:
+            connection.execute("CREATE TABLE held AS SELECT generate_series(1, 1000) AS id")
+            with psycopg.connect(dsn) as session:
+                (slot,) = server_queries.slots(session)
+        finally:
+            connection.execute("SELECT pg_drop_replication_slot('spare')")
+    assert (slot.name, slot.is_active, slot.wal_status) == ("spare", False, "reserved")
+    assert slot.held_bytes is not None and slot.held_bytes > 0
 
 
 @contextmanager

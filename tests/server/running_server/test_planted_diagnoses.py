@@ -104,6 +104,9 @@ def run_command(server: SourceServer, command: str, out: Path) -> None:
         words[0] = str(server.bin / "psql")
         subprocess.run([*words[:2], "-v", "ON_ERROR_STOP=1", *words[2:]], check=True, capture_output=True)
         return
+    if words[:2] == ["pgassay", "diagnose"]:
+        assert whole_tool.result_of(whole_tool.run(*words[1:], "--seconds", "1", "--json"))["seconds"] >= 1
+        return
     assert words[:3] == ["pgassay", "tune", server.dsn()], command
     document = tuned(server.dsn(), out, *words[3:], max_time=TUNE_S, constants=SHORT_PROOF)
     assert document["statements"]
@@ -127,3 +130,24 @@ def test_the_first_sentence_names_it(server: SourceServer, plant: DiagnosedPlant
         for words in plant.next_command:
             assert words in headline["command"]
     run_command(server, headline["command"], tmp_path / "out")
+
+
+@pytest.mark.shares_machine
+def test_a_role_that_may_read_the_partitioned_table_alone(server: SourceServer) -> None:
+    """pg_stats hides the statistics of its partitions, which were said to be none."""
+    server.execute(
+        "CREATE TABLE visits (at date, who int) PARTITION BY RANGE (at)",
+        "CREATE TABLE visits_2024 PARTITION OF visits FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')",
+        "CREATE TABLE visits_2025 PARTITION OF visits FOR VALUES FROM ('2025-01-01') TO ('2026-01-01')",
+        "INSERT INTO visits SELECT date '2024-01-01' + n % 700, n FROM generate_series(1, 100000) n",
+        "ANALYZE visits",
+        "CREATE ROLE of_the_desk LOGIN IN ROLE pg_monitor",
+        "GRANT SELECT ON visits TO of_the_desk",
+    )
+    load = Load("SELECT count(*) FROM visits WHERE who = 7;")
+    with under_load(server, DiagnosedPlant("visits", (load,), frozenset(), (), ())):
+        words = ("diagnose", server.dsn(user="of_the_desk"), "--seconds", SECONDS, "--json")
+        (only,) = of_text(whole_tool.result_of(whole_tool.run(*words)), "FROM visits")
+    (finding,) = only["findings"]
+    assert finding["sentence"].startswith("each partition of visits in question is read completely")
+    server.execute(finding["sql"])

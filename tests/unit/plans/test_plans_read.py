@@ -109,6 +109,26 @@ def test_what_is_put_around_a_text_is_taken_away(written: str) -> None:
     same(only(written), only(TEXT))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("SET\n", ""),
+        ("", "\nROLLBACK\n"),
+        ("BEGIN\nSET\n", "\nROLLBACK\n"),
+        (
+            "psql:plan.sql:1: WARNING:  there is already a transaction\nINSERT 0 5\n",
+            "\nTime: 5.1 ms\nDROP TABLE",
+        ),
+    ],
+)
+def test_what_a_script_prints_around_its_json_is_no_plan(before: str, after: str) -> None:
+    """A SET before the plan made it disappear, and a ROLLBACK behind it made it invalid."""
+    written = json.dumps(json_document(), indent=2)
+    same(only(f"{before}{written}{after}"), only(TEXT))
+    same(only(f"{before}{json.dumps(json_document())}{after}"), only(TEXT))
+    assert len(read_plans(f"{before}{written}{after}\nBEGIN\n{written}", "a test")) == 2
+
+
 def test_psql_s_json_has_a_plus_at_the_end_of_each_line() -> None:
     same(only(as_psql_json(json_document())), only(TEXT))
 

@@ -88,3 +88,28 @@ def test_a_bitmap_s_lossy_pages_are_those_of_all_processes() -> None:
     for node in (plan.nodes[1], in_json(**{"Node Type": "Bitmap Heap Scan", "Workers": workers}, **blocks)):
         assert (node.heap_blocks_exact, node.heap_blocks_lossy) == (60, 300)
     assert any(finding.kind == "lossy" for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("scan", "read"),
+    [
+        # Each process builds a hash table of its own: the table has 50,000 rows, and not three times as many.
+        ("Seq Scan", "50,000 rows in each of 3 processes"),
+        ("Parallel Seq Scan", "150,000 rows"),
+    ],
+)
+def test_a_scan_that_each_process_runs_reads_the_same_rows(scan: str, read: str) -> None:
+    filtered = ("Filter: (kind = 7)", "Rows Removed by Filter: 49700")
+    plan = below_a_gather(f"{scan} on parts", *filtered)
+    (removed,) = [each.sentence for each in plan.findings if each.kind == "rows-removed"]
+    assert f"read {read} and discarded 99.4 % of them" in removed
+    rows = "300 rows" if "each" in read else "900 rows"
+    assert f"reads the whole table, {read} for {rows}: create an index" in plan.advice[0].sentence
+
+
+def test_an_estimate_of_a_parallel_scan_is_of_all_processes() -> None:
+    cost = "(cost=0.00..20000.00 rows=310 width=4)"
+    below = f"  ->  Parallel Seq Scan on parts  {cost}\n        Filter: (kind = 7)"
+    (plan,) = read_plans(f"Gather  {cost}\n  Workers Planned: 2\n{below}", "a test")
+    assert "for an estimated 744 rows" in plan.advice[0].sentence
+    assert "for an estimated 744 rows" in plan.findings[0].sentence

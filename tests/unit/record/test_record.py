@@ -17,7 +17,7 @@ from pgassay.model.experiment import BlockDesign
 from pgassay.model.trial import TrialFacts
 from pgassay.progress import NullProgress
 from pgassay.record import layout
-from pgassay.record.documents import write_file
+from pgassay.record.documents import read_result, write_file
 from pgassay.record.experiment import (
     TrialWriter,
     load,
@@ -180,3 +180,10 @@ def test_updated_facts_keep_their_order_and_are_validated() -> None:
     assert before.settings == {"jit": "off"}
     with pytest.raises(ValidationError):
         before.updated(settings="none")
+
+
+def test_a_result_that_is_not_there_is_no_result_of_another_version(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nosuch\.json: there is no such file: run it again$"):
+        read_result(tmp_path / "nosuch.json", TrialFacts, "diagnosis", "run it again")
+    with pytest.raises(UsageError, match=r"^can't read .* \(Is a directory\): run it again$"):
+        read_result(tmp_path, TrialFacts, "diagnosis", "run it again")

@@ -76,6 +76,27 @@ def test_max_wal_size_is_never_lowered(has: str, wal_bytes: float | None, told: 
     assert sql == f"ALTER SYSTEM SET max_wal_size = '{told}'; SELECT pg_reload_conf();"
 
 
+@pytest.mark.parametrize(
+    ("counted", "told"),
+    [
+        # Of 8 kB each: 78 MB of 100 MB, less what their holes save.
+        ({"wal_bytes": 1e8, "wal_fpi": 9521}, "; up to 78 % of the WAL is pages written whole after one"),
+        # 19 counts their bytes.
+        ({"wal_bytes": 1e8, "wal_fpi": 9521, "wal_fpi_bytes": 6e7}, "; 60 % of the WAL is pages"),
+        ({"wal_bytes": 1e8, "wal_fpi": 99_521}, "; up to 100 % of the WAL is pages"),
+        ({"wal_bytes": 1e8, "wal_fpi": 0}, ", one every 7 s: 50 %"),
+        (None, ", one every 7 s: 50 %"),
+    ],
+)
+def test_checkpoints_are_told_with_what_they_cost(counted: dict[str, float] | None, told: str) -> None:
+    fault = cause("checkpoint", seconds_between=7.0, max_wal_size="64MB")
+    seen = interval(counters={"pg_stat_wal": [counted]} if counted else {}, settings={"block_size": "8192"})
+    found = headline(seen, [UNKNOWN, fault], [], [])
+    assert told in found.sentence
+    # The SQL mends it: then it is looked at again.
+    assert found.command.startswith("pgassay diagnose ")
+
+
 def test_sql_that_a_standby_refuses_is_for_its_primary() -> None:
     standby = interval(
         server=SERVER.model_copy(update={"is_standby": True}), settings={"max_wal_size": "1GB"}
@@ -97,3 +118,24 @@ def test_of_a_bloated_index_the_index_alone_is_made_anew() -> None:
     assert told.sql == 'REINDEX INDEX CONCURRENTLY "Orders_k";'
     assert "the index Orders_k of public.orders has 9,000 pages for entries that fill 2,000" in told.sentence
     assert '$index$"Orders_k"$index$::regclass' in told.command
+
+
+@pytest.mark.parametrize(
+    ("limit", "limit_share", "fault", "fault_share", "leads"),
+    [
+        # Waiting for WAL at 51 % came behind a queue for processors of 28 %.
+        ("wal-fsync", 0.51, "noise", 0.28, False),
+        ("wal-fsync", 0.26, "noise", 0.28, True),
+        ("all-cores", 0.6, "noise", 0.3, False),
+        # What is read because of bloat is part of what the device delivers: the rest is what counts.
+        ("storage-throughput", 0.8, "bloat", 0.5, True),
+        ("storage-throughput", 0.8, "bloat", 0.3, False),
+        ("unknown", None, "noise", 0.28, True),
+    ],
+)
+def test_a_fault_leads_where_it_explains_more_than_the_limit(
+    limit: str, limit_share: float | None, fault: str, fault_share: float, leads: bool
+) -> None:
+    first = cause(limit, "limit").model_copy(update={"share": limit_share})
+    second = cause(fault, table="public.t", pages=9.0).model_copy(update={"share": fault_share})
+    assert headline(interval(), [first, second], [], []).cause == (fault if leads else limit)

@@ -1,6 +1,6 @@
 """The diagnosis of an interval: accounts, the limit, the faults, and what to look at next."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,15 +12,19 @@ from pgassay.analysis.causes.rank import TrialCauses, limit_with_faults, trial_c
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
-from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
-from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.headline import STATEMENT, headline
+from pgassay.analysis.diagnosis.headline_faults import USED_UP
+from pgassay.analysis.diagnosis.interval import Interval, ReplicationSlot
 from pgassay.analysis.diagnosis.interval_evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.statistics.change_points import change_points
+from pgassay.errors import UsageError
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.running_server.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
 from pgassay.record.observations import floats
+from pgassay.value_syntax.quantities import size_bytes
+from pgassay.words import size
 
 # With less than so many connections at work at a time, on average, a server is idle.
 BUSY_MIN = 0.05
@@ -34,6 +38,8 @@ _ALLOW = "Let the role read the activity of all sessions, and diagnose again."
 _RATIO_MIN = 1.33
 _OWN_SHARE_MIN = 0.5
 _S = 1_000_000_000
+# What pg_replication_slots says of one whose WAL is beyond max_slot_wal_keep_size.
+_LOST, _SOON_LOST = "lost", "unreserved"
 
 
 def diagnose(interval: Interval) -> Diagnosis:
@@ -60,7 +66,10 @@ def diagnose(interval: Interval) -> Diagnosis:
         by_statement=statements,
         passed_over=interval.passed_over,
         causes=causes,
-        next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
+        next=(
+            *((_IDLE_NEXT,) if is_idle else (next_step(cause.cause) for cause in causes)),
+            *slots_that_hold(interval.slots, interval.settings),
+        ),
         accounts=found.by_process,
         sampled=sampled_statements(interval.samples, interval.seconds),
         statements=interval.statements,
@@ -212,3 +221,36 @@ def _sampling(interval: Interval) -> Sampling:
         sessions_cpu_s=cost.sessions_cpu_s,
         share_of_core=used_s / interval.seconds,
     )
+
+
+def slots_that_hold(slots: Sequence[ReplicationSlot], settings: Mapping[str, str]) -> Iterator[str]:
+    """A sentence with the remedy for each that has lost WAL, soon loses it, or holds much for nobody."""
+    for each in slots:
+        drop = f"SELECT pg_drop_replication_slot('{each.name}');"
+        if each.wal_status == _LOST:
+            yield (
+                f"The replication slot {each.name} has lost WAL that its consumer needs (wal_status lost): "
+                f"set the consumer up again, and drop the slot: {drop}"
+            )
+            continue
+        is_soon_lost = each.wal_status == _SOON_LOST
+        held = size(each.held_bytes or 0.0)
+        soon = ", which the next checkpoint may remove (wal_status unreserved)" if is_soon_lost else ""
+        if each.is_active and is_soon_lost:
+            yield (
+                f"The replication slot {each.name} holds {held} of WAL{soon}: make its consumer faster, or "
+                "raise max_slot_wal_keep_size."
+            )
+        elif not each.is_active and (is_soon_lost or _is_much(each, settings)):
+            yield (
+                f"The replication slot {each.name} has no consumer and holds {held} of WAL{soon}: start its "
+                f"consumer, or drop the slot: {drop}"
+            )
+
+
+def _is_much(slot: ReplicationSlot, settings: Mapping[str, str]) -> bool:
+    try:
+        usual_bytes = size_bytes(settings.get("max_wal_size", ""), default_unit="MB")
+    except UsageError:
+        return False
+    return (slot.held_bytes or 0.0) > usual_bytes

@@ -51,7 +51,8 @@ class TableShape:
 
     rows: reltuples, below 0 where it was never analyzed; changed_rows: those written since the last ANALYZE.
     indexes: the keys of each valid index, columns by name and expressions as SQL. referencing: the foreign
-    keys that refer to it. types: of its columns, as format_type has them.
+    keys that refer to it. types: of its columns, as format_type has them. is_analyzed is True where the role
+    may not know. partition_of: schema and name of the partitioned table on top, of a partition.
     """
 
     schema: str
@@ -62,6 +63,20 @@ class TableShape:
     indexes: Mapping[str, tuple[str, ...]]
     referencing: tuple[Referencing, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+    partition_of: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ReplicationSlot:
+    """A replication slot at the end; held_bytes: the WAL since its restart_lsn, None where it holds none.
+
+    wal_status: as pg_replication_slots has it: reserved, extended, unreserved, lost.
+    """
+
+    name: str
+    is_active: bool
+    wal_status: str
+    held_bytes: float | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +154,7 @@ class Interval:
     passed_over: tuple[str, ...] = ()
     planned: tuple[PlannedStatement, ...] = ()
     tables: tuple[TableShape, ...] = ()
+    slots: tuple[ReplicationSlot, ...] = ()
     vcpus: float | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.running_server.statement import StatementFinding
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import USUAL_SCHEMA, rows_words, table_in_sql
-from pgassay.plans.plan_cost import order_wanted, share_until_limit
+from pgassay.plans.plan_cost import order_wanted, rows_estimated, share_until_limit
 from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
 
@@ -79,21 +79,24 @@ def findings_of_statement(known: Known) -> tuple[StatementFinding, ...]:
     return tuple(found.values())
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """A table that a plan reads, or partitions of one: the costliest scan of them, and all of them."""
+
+    plan: ExplainedPlan
+    node: PlanNode
+    table: TableShape
+    scans: tuple[PlanNode, ...]
+
+
 def _whole_tables(known: Known) -> Iterator[StatementFinding]:
-    for node, table in _read_whole(known):
+    for whole in _read_whole(known):
+        node, table = whole.node, whole.table
         condition = node.conditions.get("Filter", "")
-        wanted = order_wanted(known.plan, node) if known.plan is not None else None
+        wanted = order_wanted(whole.plan, node)
         order = wanted[1] if wanted is not None else ()
         keys = scan_conditions.keys_of(condition, node.alias, table.types, order)
-        name = shown_table(table.schema, table.name)
-        kept = rows_words(max(1.0, round(node.rows_estimated or 0.0)))
-        read = f"{name} is read completely, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
-        part = share_until_limit(known.plan, node) if known.plan is not None else 1.0
-        if part < _WHOLE_MIN:
-            read = (
-                f"{name} is scanned until the LIMIT has its rows, about {rows_words(part * table.rows)} "
-                f"of {rows_words(table.rows).removesuffix(' rows')}"
-            )
+        read = _as_read(whole)
         if keys is None:
             yield _of_timestamps(read, node, table) or _of_sides(read, node, table)
             continue
@@ -110,9 +113,34 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         yield StatementFinding(
             kind="whole-table",
             sentence=f"{read}: no index on {columns.removesuffix(' text_pattern_ops')}",
-            sql=f"{needs}CREATE INDEX CONCURRENTLY ON {table_in_sql(table.schema, table.name)}{method} "
-            f"({columns});",
+            sql=f"{needs}{_create_indexes(table, [columns], method)}",
         )
+
+
+def _as_read(whole: _Whole) -> str:
+    """What is read for how many rows; of partitions the one of most cost, since an execution may skip any."""
+    node, table = whole.node, whole.table
+    name = shown_table(*(table.partition_of or (table.schema, table.name)))
+    rows = rows_words(table.rows)
+    part = share_until_limit(whole.plan, node)
+    if part < _WHOLE_MIN:
+        rows = f"{rows_words(part * table.rows)} of {rows.removesuffix(' rows')}"
+        who = f"{name} is" if table.partition_of is None else f"each partition of {name} in question is"
+        return f"{who} scanned until the LIMIT has its rows, about {rows}"
+    kept = rows_words(max(1.0, round(rows_estimated(whole.plan, node)))).removesuffix(" rows")
+    if table.partition_of is not None:
+        return f"each partition of {name} in question is read completely, up to {rows} for about {kept}"
+    return f"{name} is read completely, {rows} for about {kept}"
+
+
+def _create_indexes(table: TableShape, each: Sequence[str], method: str = "", note: str = "") -> str:
+    """An index for each list of columns; of a partition on the table on top, which knows no CONCURRENTLY."""
+    how = "CREATE INDEX" if table.partition_of is not None else "CREATE INDEX CONCURRENTLY"
+    place = table_in_sql(*(table.partition_of or (table.schema, table.name)))
+    if table.partition_of is not None:
+        note = "; ".join(filter(None, (note, "writes wait until it is made")))
+    made = " ".join(f"{how} ON {place}{method} ({columns});" for columns in each)
+    return f"{made} -- {note}" if note else made
 
 
 def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFinding | None:
@@ -128,12 +156,11 @@ def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFin
     # Values of a call are its user's own.
     name, as_range = hidden[0].name, _VALUE.sub("'…'", hidden[0].as_range)
     usable = [index for index, have in table.indexes.items() if have and have[0] == name]
-    place = table_in_sql(table.schema, table.name)
     return StatementFinding(
         kind="whole-table",
         sentence=f"{why}: write it as a range, {as_range}"
         + (f", which {usable[0]} serves" if usable else ", with an index on the column"),
-        sql="" if usable else f"CREATE INDEX CONCURRENTLY ON {place} ({name}); -- serves the range only",
+        sql="" if usable else _create_indexes(table, [name], note="serves the range only"),
     )
 
 
@@ -144,29 +171,33 @@ def _of_sides(read: str, node: PlanNode, table: TableShape) -> StatementFinding:
     missing = [each.columns[0] for each in sides if each.columns[0] not in there]
     if not missing:
         return StatementFinding(kind="whole-table", sentence=f"{read}: no index serves its condition")
-    place = table_in_sql(table.schema, table.name)
     return StatementFinding(
         kind="whole-table",
         sentence=f"{read}: OR needs an index for each side, and there is none on {' or '.join(missing)}",
-        sql=" ".join(f"CREATE INDEX CONCURRENTLY ON {place} ({column});" for column in missing),
+        sql=_create_indexes(table, missing),
     )
 
 
-def _read_whole(known: Known) -> Iterator[tuple[PlanNode, TableShape]]:
+def _read_whole(known: Known) -> Iterator[_Whole]:
     """Sequential scans that take much of the statement and keep few rows of a table that is not small."""
-    if known.plan is None:
+    plan = known.plan
+    if plan is None:
         return
-    for node in sorted(known.plan.nodes, key=lambda node: -(node.cost_total or 0.0)):
+    together: dict[tuple[object, ...], list[tuple[PlanNode, TableShape]]] = {}
+    for node in sorted(plan.nodes, key=lambda node: -(node.cost_total or 0.0)):
         table = known.tables.get((node.relation_schema or "", node.relation or ""))
-        if node.type != "Seq Scan" or table is None or "Filter" not in node.conditions:
-            continue
-        rows = max(table.rows, 0.0)
-        kept = (node.rows_estimated or 0.0) * (node.processes if node.parallel else 1.0)
-        part = share_until_limit(known.plan, node)
-        cost = part * (node.cost_total or 0.0)
-        share = cost / known.plan.cost_total if known.plan.cost_total else 0.0
-        if part * rows >= _TABLE_ROWS_MIN and kept <= _KEPT_MAX * rows and share >= _COST_SHARE_MIN:
-            yield node, table
+        if node.type == "Seq Scan" and table is not None and "Filter" in node.conditions:
+            key = (node.parent, table.partition_of) if table.partition_of is not None else (node.id,)
+            together.setdefault(key, []).append((node, table))
+    for found in together.values():
+        parts = [share_until_limit(plan, node) for node, _ in found]
+        rows = sum(part * max(table.rows, 0.0) for part, (_, table) in zip(parts, found, strict=True))
+        kept = sum(rows_estimated(plan, node) for node, _ in found)
+        cost = sum(part * (node.cost_total or 0.0) for part, (node, _) in zip(parts, found, strict=True))
+        share = cost / plan.cost_total if plan.cost_total else 0.0
+        of_all = _KEPT_MAX * sum(max(table.rows, 0.0) for _, table in found)
+        if rows >= _TABLE_ROWS_MIN and kept <= of_all and share >= _COST_SHARE_MIN:
+            yield _Whole(plan, *found[0], tuple(node for node, _ in found))
 
 
 def _foreign_keys(known: Known) -> Iterator[StatementFinding]:
@@ -279,7 +310,7 @@ def _of_plan(known: Known) -> Iterator[StatementFinding]:
     """What else the plan calls for: an index in the order of a LIMIT, another way to write it."""
     if known.plan is None:
         return
-    whole = {node.id for node, _ in _read_whole(known)}
+    whole = {node.id for each in _read_whole(known) for node in each.scans}
     for advice in known.plan.advice:
         if advice.kind in ("index", "rewrite") and advice.node not in whole:
             is_sql = advice.kind == "index"

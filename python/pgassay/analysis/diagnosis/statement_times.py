@@ -1,5 +1,6 @@
 """How much of the time each statement took: by the server's own counts, else by samples of its sessions."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,24 +61,31 @@ class StatementTime:
     waits: Mapping[str, float]
 
 
+def _is_seen_longer(seen_s: float, counted_s: float, sample_s: float) -> bool:
+    """Whether so many samples were more than chance makes of what was counted (two standard deviations)."""
+    samples = seen_s / sample_s
+    return samples - 2 * math.sqrt(samples) > counted_s / sample_s
+
+
 def statement_times(interval: Interval) -> list[StatementTime]:
     """The statements of most time first.
 
-    Of short calls the server's counts are exact; those of long ones hold what was before the interval and not
-    what goes on at its end, so that samples say more. A session between two statements works on neither.
+    Of short calls the server's counts are exact, but end with the executor: what a statement waits for in its
+    commit is seen by samples alone, which count where they saw more than by chance. The counts of long calls
+    hold what was before the interval and not what goes on at its end, so that samples say more. A session
+    between two statements works on neither.
     """
     counted = {each.query_id: each for each in interval.statements or ()}
     found: dict[str, StatementTime] = {}
     sampled_only_s = 0.0
+    sample_s = interval.seconds / max(1, len(interval.samples))
     for each in sampled_statements(_numbered(interval), interval.seconds):
         idle = sum(share for event, share in each.waits.items() if event.startswith(IN_TRANSACTION))
         seconds = each.seconds * (1 - idle)
         own = counted.pop(each.query_id, None) if each.query_id else None
         if own is not None and own.mean_ms < 1000 * _LONG_SHARE * interval.seconds:
-            sampled_s, seconds = 0.0, own.total_s
-        else:
-            sampled_s = seconds - (own.total_s if own is not None else 0.0)
-        sampled_only_s += sampled_s
+            seconds = seconds if _is_seen_longer(seconds, own.total_s, sample_s) else own.total_s
+        sampled_only_s += seconds - (own.total_s if own is not None else 0.0)
         key = statement_key(each.query_id, each.query)
         query = own.query if own is not None and own.query else each.query
         found[key] = StatementTime(key, each.query_id, query, seconds, 0.0, own, each.waits)

@@ -150,6 +150,7 @@ class PlanFinding(Frozen):
     kind: Literal[
         "misestimate", "spill", "rows-removed", "heap-fetches", "workers", "uneven-workers", "index-searches",
         "lossy", "jit", "unattributed", "loops", "subplan", "offset", "whole-table",
+        "trigger",
     ]  # fmt: skip
     node: int | None
     sentence: str

@@ -38,6 +38,13 @@ _PARAMETERS = re.compile(r"\nQuery Parameters: (?=\$1 = )")
 # A plan's last lines: what comes below one is another plan, however far to the right it stands.
 _ENDED = re.compile(r"^\s*(Planning Time|Execution Time|Total runtime): ")
 _JSON_BELOW = re.compile(r"^[\[{]\s*(\{\s*)?$", re.MULTILINE)
+_JSON_BEGINS = re.compile(r'^[\[{]\s*(\{\s*)?($|"(Plan|Query Text)")', re.MULTILINE)
+# What psql says of other statements of the same script.
+_TAG = re.compile(
+    r"(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|SET|RESET|PREPARE|DEALLOCATE|LOAD|"
+    r"DISCARD [A-Z]+|ANALYZE|VACUUM|CHECKPOINT|DO|(CREATE|ALTER|DROP|TRUNCATE|LOCK)( [A-Z]+)+|INSERT 0 \d+|"
+    r"(SELECT|UPDATE|DELETE|MERGE|COPY) \d+|Time: [\d.,]+ ms.*|\(\d+ rows?\)|)\s*(\n|$)"
+)
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,13 @@ def _of_part(text: str, source: str) -> Iterator[FoundPlan]:
         yield from _of_part(text[: begin.start()], source)
         yield from _of_part(text[begin.start() :], source)
         return
+    # What a script printed before its plan is none.
+    begin = _JSON_BEGINS.search(text)
+    if begin is not None and not any(_is_top(line) for line in text[: begin.start()].split("\n")):
+        below = text[begin.start() :]
+        if _is_plan_document(_first_json(below)[0]):
+            yield from _of_part(below, source)
+            return
     for part in _separate(text):
         document = plan_of_text(part)
         if document is not None:
@@ -176,10 +190,19 @@ def _first_json(text: str) -> tuple[str, str]:
     except JsonError as error:
         if not error.is_extra:
             return text, ""
-        rest = text[error.place :]
+        rest = _without_tags(text[error.place :])
+        if not rest:
+            return text[: error.place], ""
         is_plan = rest[:1] in ("[", "{") or any(_is_top(line) for line in rest.split("\n"))
         return (text[: error.place], rest) if is_plan else (text, "")
     return text, ""
+
+
+def _without_tags(text: str) -> str:
+    """What follows the tags of commands at a text's beginning."""
+    while text and (tag := _TAG.match(text)) is not None:
+        text = text[tag.end() :]
+    return text
 
 
 def _of_json(text: str, source: str) -> list[Mapping[str, object]]:

@@ -18,12 +18,17 @@ from pgassay.report.section import (
     QUIET,
     STRONG,
     Block,
+    Cell,
+    Column,
     Fold,
+    Group,
     Paragraph,
+    Row,
     Section,
     bullets,
     plain_table,
 )
+from pgassay.report.section import Table as PlainTable
 
 Table = tuple[str, list[str], list[list[str]]]
 # Smaller parts than this of an account are added up.
@@ -33,6 +38,7 @@ _ALSO_SHOWN = {"autovacuum": "autovacuum", "checkpointer": "checkpointer", "WAL 
 _BUSY_SHARE_MIN = 0.02
 _HOLDER_S_MIN = 60.0
 _SHOWN_MIN = 0.0005
+_SAMPLED = "Running statements (samples of pg_stat_activity)"
 
 
 def page_of(diagnosis: Diagnosis) -> Page:
@@ -156,10 +162,10 @@ def _next(diagnosis: Diagnosis) -> Iterator[Section]:
 
 def _statements_apart(diagnosis: Diagnosis) -> Iterator[Section]:
     """The statements as each source has them, for the page."""
+    heading, heads, rows = _called(diagnosis)
+    tables = ((_SAMPLED, _sampled(diagnosis)), (heading, plain_table(heads, rows)))
     folds = tuple(
-        Fold(heading, (plain_table(heads, rows),), is_titled=False, where=HTML)
-        for heading, heads, rows in (_sampled(diagnosis), _called(diagnosis))
-        if rows
+        Fold(title, (table,), is_titled=False, where=HTML) for title, table in tables if table.groups[0].rows
     )
     if folds:
         yield Section(
@@ -207,19 +213,17 @@ def _row(label: str, seconds: float, wall_s: float) -> list[str]:
     return [label, f"{seconds:.2f}", f"{text.percent_fixed(seconds / wall_s, 1)}"]
 
 
-def _sampled(diagnosis: Diagnosis) -> Table:
-    rows = [
-        [
-            query(each.query),
-            f"{text.percent_fixed(each.share)}",
-            ", ".join(
-                f"{text.clean(event) or 'no wait event'} {text.percent_fixed(share)}"
-                for event, share in list(each.waits.items())[:2]
-            ),
-        ]
-        for each in diagnosis.sampled
-    ]
-    return "Running statements (samples of pg_stat_activity)", ["", "share", "seen in"], rows
+def _sampled(diagnosis: Diagnosis) -> PlainTable:
+    """On a page alone, which may be a telephone's: events stand below their statement."""
+    rows = []
+    for each in diagnosis.sampled:
+        events = ", ".join(
+            f"{text.clean(event) or 'no wait event'} {text.percent_fixed(share)}"
+            for event, share in list(each.waits.items())[:2]
+        )
+        notes = (f"seen in: {events}",) if events else ()
+        rows.append(Row((Cell(query(each.query), notes=notes), Cell(text.percent_fixed(each.share)))))
+    return PlainTable((Column("", is_figure=False), Column("share")), (Group(tuple(rows)),))
 
 
 def _called(diagnosis: Diagnosis) -> Table:

@@ -1,22 +1,30 @@
 """What matters most of a diagnosis, and its statements: what their calls did and what their plans say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pgassay.analysis.diagnosis.sessions import IN_TRANSACTION
 from pgassay.model.running_server.diagnosis import Diagnosis, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.report import text
 from pgassay.report.explain.tree import tree_lines
 from pgassay.report.section import (
     HTML,
+    MARKDOWN,
     QUIET,
     STRONG,
+    TERMINAL,
     Block,
     Bullets,
+    Cell,
     Code,
+    Column,
     Fold,
+    Group,
     Item,
     Paragraph,
+    Row,
     Section,
+    Table,
     Tree,
     plain_table,
 )
@@ -24,6 +32,10 @@ from pgassay.report.section import (
 QUERY_CHARACTERS_MAX = 60
 # Of a statement's time in one event: less is not worth its name in a table.
 _WAIT_SHARE_MIN = 0.2
+# Of the time that connections were busy: where the listed statements have less, the rest is told.
+_LISTED_MIN = 0.7
+_ELSEWHERE = "in other statements, or around these (planning, commits, waiting for a CPU)"
+_AFTERWARDS = "its client after it (idle in transaction)"
 _PLANS = {
     "generic plan": "its generic plan, not executed",
     "values of a call": "its plan for the values of an observed call, not executed",
@@ -57,30 +69,52 @@ def statements_section(diagnosis: Diagnosis) -> Section | None:
     blocks: list[Block] = []
     if listed:
         heads = ["statement", "time", "calls/s", "mean", "rows", "pages", "waits for"]
-        blocks.append(plain_table(heads, [_row(each) for each in listed]))
+        blocks.append(plain_table(heads, [_row(each) for each in listed], where=TERMINAL | MARKDOWN))
+        blocks.append(_narrow(listed))
         found = [item for each in listed for item in _found(each, diagnosis.headline)]
         blocks += [Bullets(tuple(found), title="Findings in their plans")] if found else []
-        blocks += [Paragraph(line, QUIET) for line in _without_plan(listed)]
+        blocks += [Paragraph(line, QUIET) for line in (*_rest(diagnosis), *_without_plan(listed))]
         blocks += [_plan(each) for each in listed if each.plan is not None]
     blocks += [Paragraph(line, QUIET) for line in said]
     return Section("Statements that took most of the time", "statements", tuple(blocks))
 
 
 def _row(each: DiagnosedStatement) -> list[str]:
-    waits = [
-        f"{text.clean(event)} {text.percent_fixed(share)}"
+    return [query(each.query), *_figures(each), *_of_a_call(each), _waits(each)]
+
+
+def _narrow(listed: Sequence[DiagnosedStatement]) -> Table:
+    """The same for a page, which may be a telephone's: what is no time stands below the statement."""
+    columns = (Column("statement", is_figure=False), *map(Column, ("time", "calls/s", "mean")))
+    rows = []
+    for each in listed:
+        a_call = zip(_of_a_call(each), ("rows", "pages"), strict=True)
+        counts = ", ".join(f"{name} {count}" for count, name in a_call if count)
+        waits = _waits(each)
+        notes = (f"of a call: {counts}" if counts else "", f"waits for: {waits}" if waits else "")
+        first = Cell(query(each.query), notes=tuple(filter(None, notes)))
+        rows.append(Row((first, *map(Cell, _figures(each)))))
+    return Table(columns, (Group(tuple(rows)),), where=HTML)
+
+
+def _figures(each: DiagnosedStatement) -> tuple[str, str, str]:
+    """Its share of the time, calls a second, their mean."""
+    mean = "" if each.mean_ms is None else text.quantity(each.mean_ms / 1000, "s")
+    return text.percent_fixed(each.share), _figure(each.calls_s), mean
+
+
+def _of_a_call(each: DiagnosedStatement) -> tuple[str, str]:
+    return _figure(each.rows), _figure(each.pages)
+
+
+def _waits(each: DiagnosedStatement) -> str:
+    """The two events that take most; a session whose statement has ended waits for its client."""
+    told = [
+        f"{_AFTERWARDS if event == IN_TRANSACTION else text.clean(event)} {text.percent_fixed(share)}"
         for event, share in each.waits.items()
         if event and share >= _WAIT_SHARE_MIN
     ]
-    return [
-        query(each.query),
-        text.percent_fixed(each.share),
-        _figure(each.calls_s),
-        "" if each.mean_ms is None else text.quantity(each.mean_ms / 1000, "s"),
-        _figure(each.rows),
-        _figure(each.pages),
-        ", ".join(waits[:2]),
-    ]
+    return ", ".join(told[:2])
 
 
 def _figure(value: float | None) -> str:
@@ -98,6 +132,26 @@ def _found(each: DiagnosedStatement, headline: Headline | None) -> Iterator[Item
         sql = f"; {finding.sql}" if finding.sql else ""
         detail = "" if is_told or not each.command else f"Next: {each.command}"
         yield Item(text.clean(f"{query(each.query)}: {finding.sentence}{sql}"), detail=text.clean(detail))
+
+
+def _rest(diagnosis: Diagnosis) -> Iterator[str]:
+    """Where the time of busy connections is that the listed statements don't have, if that is much."""
+    busy_s = (diagnosis.activity.connections_busy or 0.0) * diagnosis.seconds
+    listed_s = sum(each.seconds for each in diagnosis.by_statement)
+    if listed_s >= _LISTED_MIN * busy_s:
+        return
+    backends = next((each for each in diagnosis.accounts if each.process == "backend"), None)
+    idle_s = sum(item.seconds for item in (backends.items if backends else ()) if item.kind == "client")
+    idle_s = min(idle_s, busy_s - listed_s)
+    others_s = busy_s - listed_s - idle_s
+    parts = {"idle in a transaction": idle_s, _ELSEWHERE: others_s}
+    rest = ", ".join(
+        f"{text.figure(part_s)} s {name}" for name, part_s in parts.items() if part_s >= 0.01 * busy_s
+    )
+    yield (
+        f"These statements took {text.figure(listed_s)} s of the {text.figure(busy_s)} s that connections "
+        f"were busy. The rest: {rest}."
+    )
 
 
 def _without_plan(listed: tuple[DiagnosedStatement, ...]) -> Iterator[str]:

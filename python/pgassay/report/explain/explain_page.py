@@ -224,5 +224,6 @@ def _beside_plan(plan: ExplainedPlan) -> list[str]:
     }
     for trigger in plan.triggers:
         time = f" {milliseconds(trigger.ms)}," if trigger.ms is not None else ""
-        lines.append(f"Trigger {trigger.name}:{time} {trigger.calls or 0:,.0f} calls, {places[trigger.ran]}.")
+        name = trigger.constraint or trigger.name
+        lines.append(f"Trigger {name}:{time} {trigger.calls or 0:,.0f} calls, {places[trigger.ran]}.")
     return lines

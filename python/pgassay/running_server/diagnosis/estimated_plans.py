@@ -36,6 +36,12 @@ _SUM = re.compile(r"(\$\d+)(?:\s*[-+*/]\s*\$\d+)+")
 _OPTIONS = "FORMAT JSON, VERBOSE"
 _NO_TABLE = "42P01"
 _NO_RIGHT = "42501"
+# The tables whose rows of pg_stats the role may not see (src/backend/catalog/system_views.sql).
+_HIDDEN = (
+    "SELECT nspname::text, relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+    "ON n.oid = relnamespace WHERE relkind IN ('r', 'p', 'm') AND "
+    "(NOT pg_catalog.has_any_column_privilege(c.oid, 'SELECT') OR pg_catalog.row_security_active(c.oid))"
+)
 # Of VERBOSE only the schemas are wanted.
 _OUTPUT = "Output"
 
@@ -56,12 +62,14 @@ def with_plans(
     seen: whole texts of calls by the statement's key; counted: texts with parameters by its number. What
     can't be planned has the reason.
     """
-    wanted = [time for time in statement_times(interval) if time.share > 0][:PLANNED_MAX]
+    times = (time for time in statement_times(interval) if time.share > 0)
+    wanted = [time for time in times if not _is_transaction_s(time.query)][:PLANNED_MAX]
     if not wanted or interval.is_hidden:
         return interval
     try:
         with target.session(_APPLICATION, READING | {"statement_timeout": "5s"}) as session:
             facts = read_facts(session)
+            hidden = frozenset(session.execute(_HIDDEN).fetchall() if facts.tables else ())
             # The planner executes what its maker calls immutable: no function of a user as a superuser.
             avoided = {each.name for each in facts.functions} if target.is_superuser else set()
             planner = _Planner(session, target.major, frozenset(avoided))
@@ -70,7 +78,15 @@ def with_plans(
         reason = first_line(error) if isinstance(error, psycopg.Error) else str(error)
         missing = f"the plans of its statements: {reason}"
         return replace(interval, missing=(*interval.missing, missing))
-    return replace(interval, planned=tuple(planned), tables=tuple(_tables(planned, facts)))
+    return replace(interval, planned=tuple(planned), tables=tuple(_tables(planned, facts, hidden)))
+
+
+def _is_transaction_s(query: str) -> bool:
+    """Whether it is a COMMIT or another statement of transactions: they have no plan."""
+    try:
+        return isinstance(read(query), ast.TransactionStmt)
+    except RefusedError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -196,7 +212,9 @@ def _without_output(value: object) -> object:
 # --- The tables.
 
 
-def _tables(planned: Sequence[PlannedStatement], facts: SchemaFacts) -> Iterator[TableShape]:
+def _tables(
+    planned: Sequence[PlannedStatement], facts: SchemaFacts, hidden: frozenset[tuple[object, ...]]
+) -> Iterator[TableShape]:
     names = {
         (node.relation_schema or "", node.relation)
         for each in planned
@@ -206,20 +224,34 @@ def _tables(planned: Sequence[PlannedStatement], facts: SchemaFacts) -> Iterator
     }
     for table in facts.tables:
         if (table.schema_, table.name) in names:
-            yield _shape(table, facts)
+            yield _shape(table, facts, is_hidden=(table.schema_, table.name) in hidden)
 
 
-def _shape(table: TableFacts, facts: SchemaFacts) -> TableShape:
+def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableShape:
+    # Of a table that was never analyzed or vacuumed pg_class says so to everybody (reltuples is -1).
+    is_analyzed = table.rows >= 0 if is_hidden else any(each.distinct is not None for each in table.columns)
     return TableShape(
         schema=table.schema_,
         name=table.name,
         rows=table.rows,
         changed_rows=table.changed_since_analyze,
-        is_analyzed=any(column.distinct is not None for column in table.columns),
+        is_analyzed=is_analyzed,
         indexes={index.name: _keys(index) for index in table.indexes if index.valid},
         referencing=tuple(_referencing(table, facts.tables)),
         types={column.name: column.type for column in table.columns},
+        partition_of=_top_of(table, facts.tables),
     )
+
+
+def _top_of(table: TableFacts, others: Sequence[TableFacts]) -> tuple[str, str] | None:
+    """The partitioned table that a partition belongs to, through all levels; None for none."""
+    parents = {(each.schema_, each.name): (each.parent_schema or "", each.parent) for each in others}
+    top: tuple[str, str] | None = None
+    above = (table.parent_schema or "", table.parent)
+    while above[1] is not None:
+        top = (above[0], above[1])
+        above = parents.get(top, ("", None))
+    return top
 
 
 def _keys(index: IndexFacts) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from pgassay.analysis.causes.evidence import MB, EvidenceCaps
-from pgassay.analysis.diagnosis.interval import Cost, Interval, SessionsSample
+from pgassay.analysis.diagnosis.interval import Cost, Interval, ReplicationSlot, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux.device import BlockDevice
@@ -64,6 +64,7 @@ class _Totals:
     missing: tuple[str, ...]
     clients_cpu_s: float
     others: dict[str, float]
+    slots: tuple[ReplicationSlot, ...]
 
 
 class _Edges:
@@ -103,6 +104,7 @@ class _Edges:
             ),
             clients_cpu_s=clients_cpu_s,
             others=others,
+            slots=server_queries.slots(self._session),
         )
 
     def _upkeep(self) -> VacuumState | None:
@@ -201,6 +203,7 @@ def sample(
         missing=totals.missing,
         clients_cpu_s=totals.clients_cpu_s,
         others=totals.others,
+        slots=totals.slots,
     )
     return with_plans(target, interval, course.texts, totals.texts)
 

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from pgassay.analysis.diagnosis.interval import Session, SessionsSample
+from pgassay.analysis.diagnosis.interval import ReplicationSlot, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import statement_key
 from pgassay.model.running_server.diagnosis import QUERY_CHARACTERS_MAX
 from pgassay.trial.snapshots.counters import VIEWS, View
@@ -32,6 +32,12 @@ LEFT JOIN (SELECT *, row_number() OVER (PARTITION BY wait_event_type ORDER BY st
            WHERE backend_type IN ('client backend', 'parallel worker')
              AND state NOT IN ('idle', 'disabled')
              AND application_name NOT LIKE 'pgassay %') AS working ON true"""
+# A standby keeps WAL for slots of its own.
+_SLOTS = """
+SELECT slot_name::text, active, coalesce(wal_status, ''), pg_wal_lsn_diff(
+           CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+           restart_lsn)::float8
+FROM pg_replication_slots ORDER BY slot_name"""
 # Views with a row for each table take long where there are many.
 TABLES_MAX = 3000
 _OF_TABLES = ("pg_stat_user_tables", "pg_statio_user_tables")
@@ -108,3 +114,8 @@ def settings(session: psycopg.Connection) -> dict[str, str]:
     names = sql.SQL(", ").join(map(sql.Literal, _SETTINGS))
     query = sql.SQL("SELECT name, current_setting(name) FROM pg_settings WHERE name IN ({})").format(names)
     return {str(name): str(value) for name, value in session.execute(query).fetchall()}
+
+
+def slots(session: psycopg.Connection) -> tuple[ReplicationSlot, ...]:
+    """The replication slots and the WAL that each holds, which any role may see."""
+    return tuple(ReplicationSlot(*row) for row in session.execute(_SLOTS.encode()).fetchall())

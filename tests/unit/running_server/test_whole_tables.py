@@ -1,0 +1,68 @@
+"""Tables that a statement reads whole: partitions, parallel scans, statistics that are hidden."""
+
+from dataclasses import replace
+from typing import Any
+
+from running_server.test_statement_findings import ORDERS, called, found, plan
+
+from pgassay.running_server.diagnosis.estimated_plans import _shape
+from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
+
+COUNTED = called("7", "SELECT count(*) FROM visits WHERE at = $1", 100, 1.0, 100)
+VISITS = replace(ORDERS, partition_of=("public", "visits"), indexes={})
+
+
+def scan(name: str, number: int, cost: float, **more: Any) -> dict[str, Any]:
+    """A sequential scan as EXPLAIN has it, of about 310 rows."""
+    return {
+        "Node Type": "Seq Scan", "Relation Name": name, "Schema": "public", "Alias": f"visits_{number}",
+        "Startup Cost": 0.0, "Total Cost": cost, "Plan Rows": 310, "Plan Width": 8,
+        "Filter": f"(visits_{number}.at = $1)", "Parent Relationship": "Member", **more,
+    }  # fmt: skip
+
+
+def test_partitions_are_told_by_their_table_whose_index_serves_all() -> None:
+    """A plan for any values holds them all: the largest was named, and each took too little of the cost."""
+    scans = [scan(f"visits_{year}", number, 1000.0) for number, year in enumerate(range(2020, 2025))]
+    tables = tuple(replace(VISITS, name=f"visits_{year}", rows=100_000) for year in range(2020, 2025))
+    document = plan("Append", **{"Total Cost": 5000.0, "Plan Rows": 900}, Plans=scans)
+    ((kind, sentence, sql),) = found(document, COUNTED, tables=tables)
+    assert (kind, sentence) == (
+        "whole-table",
+        "each partition of visits in question is read completely, up to 100,000 rows for about 310: "
+        "no index on at",
+    )
+    # PostgreSQL makes none CONCURRENTLY on a partitioned table.
+    assert sql == "CREATE INDEX ON visits (at); -- writes wait until it is made"
+
+
+def test_the_rows_of_a_parallel_scan_are_those_of_all_its_processes() -> None:
+    table = replace(ORDERS, name="visits", indexes={})
+    below = scan("visits", 0, 4000.0, **{"Parallel Aware": True, "Parent Relationship": "Outer"})
+    document = plan("Gather", **{"Workers Planned": 2, "Total Cost": 5000.0}, Plans=[below])
+    ((_, sentence, _),) = found(document, COUNTED, tables=(table,))
+    # Two workers, and two fifths of a leader.
+    assert sentence.startswith("visits is read completely, 150,000 rows for about 744:")
+
+
+def facts(*tables: TableFacts) -> SchemaFacts:
+    return SchemaFacts.model_construct(tables=tables)
+
+
+def test_statistics_that_the_role_may_not_see_are_not_said_to_be_none() -> None:
+    column = ColumnFacts(name="at", type="date", not_null=False)
+    year = TableFacts(
+        schema_="public", name="visits_2024", kind="table", columns=(column,), rows=105_311,
+        parent="visits_2020s", parent_schema="public",
+    )  # fmt: skip
+    decade = TableFacts(
+        schema_="public", name="visits_2020s", kind="partitioned", columns=(column,),
+        parent="visits", parent_schema="public",
+    )  # fmt: skip
+    top = TableFacts(schema_="public", name="visits", kind="partitioned", columns=(column,))
+    every = facts(year, decade, top)
+    assert _shape(year, every, is_hidden=True).is_analyzed
+    assert not _shape(year, every, is_hidden=False).is_analyzed
+    assert not _shape(year.model_copy(update={"rows": -1}), every, is_hidden=True).is_analyzed
+    assert _shape(year, every, is_hidden=True).partition_of == ("public", "visits")
+    assert _shape(top, every, is_hidden=False).partition_of is None
