@@ -40,7 +40,9 @@ ORDER BY 2"""
 _NOT_OF_THE_VERSION = "ICU is not supported"
 _NOT_KNOWN = "unrecognized configuration parameter"
 _MADE = re.compile(
-    r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?P<kind>(?:MATERIALIZED\s+)?[A-Z]+(?:\s+INDEX)?)\s+"
+    r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:UNLOGGED\s+|TRUSTED\s+|PROCEDURAL\s+)*"
+    r"(?P<kind>MATERIALIZED\s+VIEW|FOREIGN\s+(?:DATA\s+WRAPPER|TABLE)|EVENT\s+TRIGGER|TEXT\s+SEARCH\s+[A-Z]+"
+    r"|OPERATOR\s+(?:CLASS|FAMILY)|ACCESS\s+METHOD|USER\s+MAPPING\s+FOR|[A-Z]+(?:\s+INDEX)?)\s+"
     r"(?:ONLY\s+|IF\s+NOT\s+EXISTS\s+)?(?P<name>(?:\"(?:[^\"]|\"\")+\"|[\w$.])+)"
 )
 

@@ -37,7 +37,7 @@ _SEVERITIES = ("in the way", "work", "changed")
 
 def findings_of_refused(refused: Sequence[Refused]) -> list[UpgradeFinding]:
     """Objects that the new version can't have; what fails for want of a refused table is told with that."""
-    tables = {each.name for each in refused if each.kind == "table"}
+    tables = {each.name for each in refused if each.kind.endswith("table")}
     first: list[Refused] = []
     behind: dict[str, list[str]] = {name: [] for name in tables}
     for each in refused:

@@ -90,6 +90,10 @@ def test_defaults_count_where_nobody_set_them_and_no_host_decides() -> None:
         ("CREATE MATERIALIZED VIEW public.m AS SELECT 1", "materialized view", "public.m"),
         ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (a > 0)", "table", "public.t"),
         ("CREATE EXTENSION IF NOT EXISTS adminpack WITH SCHEMA x", "extension", "adminpack"),
+        ("CREATE USER MAPPING FOR clinic_app SERVER far OPTIONS (", "user mapping for", "clinic_app"),
+        ("CREATE UNLOGGED TABLE public.t (a int)", "table", "public.t"),
+        ("CREATE FOREIGN TABLE public.t (a int)", "foreign table", "public.t"),
+        ("CREATE UNIQUE INDEX i ON public.t (a)", "unique index", "i"),
         ("GRANT ALL ON t TO x", "statement", "GRANT ALL ON t TO x"),
     ],
 )
