@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.datasets.dump import LEFT_OUT_OF_ARCHIVES
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
@@ -49,14 +50,14 @@ class LeftOut:
         gone = [f" EXTENSION - {name} " for name in self.extensions]
         gone += [f" COMMENT - EXTENSION {name} " for name in self.extensions]
         for kind, name in self.views:
-            schema, own = _plain_parts(name)
+            schema, own = plain_parts(name)
             made = kind.upper()
             gone += [f" {made} {schema} {own} ", f" {made} DATA {schema} {own} "]
             gone.append(f" COMMENT {schema} {made} {own} ")
         return not any(each in f"{entry} " for each in gone)
 
 
-def _plain_parts(name: str) -> tuple[str, str]:
+def plain_parts(name: str) -> tuple[str, str]:
     """Schema and name of `public."Odd name"` without their quotes, as a table of contents has them."""
     schema, own = (quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name))
     return schema, own
@@ -90,6 +91,13 @@ def copied(
             with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()]) as dump:
                 _make_plain(dump.file, plain)
         yield f"dump:{plain}"
+    except (UsageError, MeasurementError) as error:
+        if str(plain) not in str(error):
+            raise
+        # The plain one is gone when this is read.
+        name = f"the dump of {source.name}" if given in ("", MADE_NOW) else given.partition(":")[2]
+        kind = UsageError if isinstance(error, UsageError) else MeasurementError
+        raise kind(str(error).replace(str(plain), name)) from error
     finally:
         plain.unlink(missing_ok=True)
 
@@ -128,7 +136,7 @@ def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut) -> None:
             f"without pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
         )
     unpacked, contents = plain.with_suffix(".unpacked"), plain.with_suffix(".list")
-    words = [str(restore), "--no-owner", "--no-privileges"]
+    words = [str(restore), *LEFT_OUT_OF_ARCHIVES]
     try:
         if left_out != LeftOut():
             entries = _restored([str(restore), "--list", str(dump)], dump, program).splitlines()

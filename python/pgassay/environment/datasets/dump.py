@@ -35,6 +35,11 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
+# What a cluster of pgassay's own does not have; pg_dump takes no notice of these words for an archive.
+LEFT_OUT_OF_ARCHIVES = (
+    "--no-owner", "--no-privileges", "--no-tablespaces", "--no-security-labels", "--no-publications",
+    "--no-subscriptions",
+)  # fmt: skip
 # Text grows by tuple headers and indexes; an archive is packed, four times or so, before that.
 BYTES_PER_DUMP_BYTE = {"plain": 2.0, "custom": 6.0, "tar": 2.0, "directory": 6.0}
 NOTES = ("owners and privileges were left out, all rows frozen and all tables analysed",)
@@ -147,8 +152,7 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage)
     if facts.format == "plain":
         _restore_plain(server, path, purpose, on_progress)
         return
-    command: list[str | Path] = [_program(server.build, "pg_restore"), "--no-owner", "--no-privileges"]
-    command += ["--no-tablespaces", "--no-security-labels", "--no-publications", "--no-subscriptions"]
+    command: list[str | Path] = [_program(server.build, "pg_restore"), *LEFT_OUT_OF_ARCHIVES]
     # A folder is read by name; a file is handed over, so that the servers' account need not reach it.
     words: list[Path] = [path] if facts.format == "directory" else []
     given = None if words else path
