@@ -49,9 +49,9 @@ from pgassay.upgrade.empty_server import (
 )
 from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
+from pgassay.upgrade.refused_views import VIEWS
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
-    VIEWS,
     answer_of,
     finding_of_function,
     findings_of_refused,
@@ -161,7 +161,7 @@ def _look(
                 brought, refusal = run_pg_upgrade(new, data, folder, progress)
             if chosen.statements and refusal is None:
                 request = _request(wanted, source, folder, data, builds, began_at)
-                measured = _measure(request, chosen, folder, progress)
+                measured = _measure(request, chosen, read.refused, folder, progress)
                 asked = _states_of(request, read, measured, new, _checksums(wanted, source))
                 left_s = _STATES_SHARE * _left_s(wanted, began_at)
                 states = measured_states(asked, folder, left_s, progress)
@@ -218,14 +218,17 @@ def _checksums(wanted: UpgradeRequest, source: SourceServer) -> str:
     return "" if is_physical(wanted.copy) else source.settings["data_checksums"].value
 
 
-def _measure(request: CompareRequest, chosen: Wanted, folder: Path, progress: Progress) -> MeasuredTimes:
+def _measure(
+    request: CompareRequest, chosen: Wanted, refused: Sequence[Refused], folder: Path, progress: Progress
+) -> MeasuredTimes:
     """The traffic, or the statements one by one, on both versions."""
     if chosen.traffic is not None:
-        return play_on_both(request, chosen.traffic, progress)
+        return play_on_both(request, chosen.traffic, refused, progress)
     found, result = _compare(request, chosen.statements, folder, progress)
-    return MeasuredTimes(
-        single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
+    statements = single_statements(
+        chosen.statements, chosen.share, chosen.left_out, found, result, refused=refused
     )
+    return MeasuredTimes(statements, result)
 
 
 def _dumping(to: str) -> Build:

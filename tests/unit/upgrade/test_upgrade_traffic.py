@@ -11,6 +11,7 @@ from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraf
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
 from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.trial.measure.replayed_load import kept_families
+from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of
 from pgassay.upgrade.version_texts import TELLS_VERSION
@@ -92,6 +93,15 @@ def test_an_error_of_the_new_version_is_a_failure_and_the_old_one_s_is_not() -> 
     assert found["look"].verdict == "fails" and "6 of 200 executions" in found["look"].reason
     assert "error 42703" in found["look"].reason
     assert found["count"].verdict == "as fast"
+
+
+def test_traffic_on_a_view_that_was_left_out_of_both_copies_fails() -> None:
+    statement = WORKLOAD.statements[0].model_copy(update={"sql": "SELECT * FROM checkpoints"})
+    asking = WORKLOAD.model_copy(update={"statements": (statement, *WORKLOAD.statements[1:])})
+    played = [play(family("look", "error 42P01", diverged=100))]
+    refused = [Refused("view", "public.checkpoints", "no column")]
+    found = judged_families(asking, Plays(tuple(played), tuple(played)), EQUAL, {}, refused)[0]
+    assert found.verdict == "fails" and "the view public.checkpoints, which the new" in found.reason
 
 
 def test_what_fails_since_its_transaction_had_failed_is_no_failure_of_its_own() -> None:
