@@ -33,7 +33,13 @@ from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.run_tune import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import SourceCounts, read_counted
-from pgassay.tune.source.dump import Dumped, dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.dump import (
+    Dumped,
+    dumped,
+    refuse_small_disk,
+    refuse_unreadable_tables,
+    refuse_without_program,
+)
 from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import LoggedValues, read_log
@@ -108,6 +114,7 @@ def tune_server(
             )
         _refuse_missing_extensions(source, build)
         refuse_small_disk(source)
+        refuse_unreadable_tables(source)
     try:
         read = _read(wanted, source, progress)
     except psycopg.Error as error:

@@ -188,7 +188,7 @@ def test_pg_dump_is_held_to_channel_binding_where_the_user_is() -> None:
 )
 def test_what_pg_dump_complains_of_gets_a_remedy_that_can_be_typed(said: str, remedy: str) -> None:
     told = dump._complaint(f"pg_dump: error: query failed: ERROR:  {said}", source(role="read-only"))
-    assert f"{remedy}, or give the data" in told
+    assert told.endswith(f"{remedy}, or give the data with --dataset dump:FILE")
 
 
 # --- Faithful or not.
