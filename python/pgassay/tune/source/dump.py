@@ -20,7 +20,7 @@ from pgassay.model.build import Build
 from pgassay.progress import Progress
 from pgassay.sql_text import identifier
 from pgassay.tune.source.source_server import APPLICATION, SourceServer
-from pgassay.words import duration, plural, size
+from pgassay.words import duration, size
 
 PROGRAM = "pg_dump"
 # Of tune, with which a user gives the data in place of a dump.
@@ -34,7 +34,9 @@ LOCK_WAIT_S = 10
 COPIES_MIN, PACKED_SHARE, MARGIN_BYTES = 2.0, 0.5, 256 * 1024**2
 # pg_dump locks every table, for which it needs SELECT on it and USAGE on its schema.
 _UNREADABLE = """
-SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+SELECT DISTINCT CASE WHEN pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    THEN pg_catalog.format('table %I.%I', n.nspname, c.relname)
+    ELSE pg_catalog.format('schema %I', n.nspname) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
     AND NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE')
@@ -101,7 +103,7 @@ def refuse_unreadable_tables(source: SourceServer, option: str = OPTION) -> None
     with source.reading() as session:
         names = [str(row[0]) for row in session.execute(_UNREADABLE).fetchall()]
     if names:
-        others = f" and {plural(len(names) - 1, 'other table')}" if names[1:] else ""
+        others = f" and {len(names) - 1} more" if names[1:] else ""
         said = f"permission denied for {names[0]}{others}"
         raise UsageError(_complaint(said, source, option))
 

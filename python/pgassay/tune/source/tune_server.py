@@ -114,13 +114,14 @@ def tune_server(
             )
         _refuse_missing_extensions(source, build)
         refuse_small_disk(source)
-        refuse_unreadable_tables(source)
     try:
         read = _read(wanted, source, progress)
     except psycopg.Error as error:
         raise MeasurementError(
             f"{source.name} ended the session while its statements were read ({first_line(error)}): try again"
         ) from None
+    if not typed:
+        refuse_unreadable_tables(source)
     with host_lock(progress, wait=wait), _data(typed, source, build, progress) as (dataset, dump):
         request = _request(wanted, read, replace(compare, dataset=dataset), build, began_at)
         planned = plan_tune(request, progress.stage)
