@@ -7,7 +7,7 @@ import pytest
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
-from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
 from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.trial.measure.replayed_load import kept_families
@@ -240,6 +240,30 @@ def test_statements_that_did_not_run_for_one_reason_have_one_line() -> None:
     assert f"5 statements: {stopped} (s0, s1, s2 …)" in shown and "other: it has no values" in shown
     assert shown.count("not run") == 1, "in the headline alone, and not in a row each"
     assert "1.25 ms" in shown and "3.690 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("verdict", "interval", "is_told"),
+    [
+        ("not decided", None, False),
+        ("not decided", (0.02, 150.0), False),
+        ("not decided", (0.9, 3.0), True),
+        ("faster", None, True),
+    ],
+)
+def test_no_factor_is_told_before_there_is_something_to_tell(
+    verdict: StatementVerdict, interval: tuple[float, float] | None, is_told: bool
+) -> None:
+    one = UpgradedStatement(
+        name="look", sql="SELECT 1", verdict=verdict, ratio=1.73, interval=interval, before_ms=0.12,
+        after_ms=0.121,
+    )  # fmt: skip
+    made = answer_of(
+        source=("shop", "17.10"), versions=("17.10", "18.6"), folder=Path("/x"), findings=(), measured=[one],
+        mended={}, result=None, experiment="", margin=0.1, warnings=(),
+    )  # fmt: skip
+    shown = page_of(made).terminal(width=200)
+    assert ("1.73 × as fast" in shown) is is_told is ("medians of all trials" in shown)
 
 
 def test_what_is_slower_is_so_many_times_as_slow_and_large_figures_have_no_exponent() -> None:
