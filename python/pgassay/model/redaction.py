@@ -10,8 +10,15 @@ _SECRET_WORD = re.compile(
     r"(?:'(?:[^'\\]|\\.)*'?|[^\s&,']+)",
     re.IGNORECASE,
 )
+# SQL has no = there: PASSWORD 'x' of a role, password 'x' among the OPTIONS of a user mapping.
+_SECRET_IN_SQL = re.compile(
+    r"(\b(?:password|passwd|sslpassword|secret|token)\"?\s+)"
+    r"(?:(?:E|U&)?'(?:[^'\\]|''|\\.)*'?|\$(\w*)\$.*?(?:\$\2\$|$))",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def without_secrets(text: str) -> str:
-    """The text with *** in place of what stands where a URI or a connection string has its passwords."""
-    return _SECRET_WORD.sub(r"\1***", _SECRET_IN_URI.sub(r"\1:***@", text))
+    """The text with *** in place of what stands where a URI, a connection string or SQL has its passwords."""
+    text = _SECRET_WORD.sub(r"\1***", _SECRET_IN_URI.sub(r"\1:***@", text))
+    return _SECRET_IN_SQL.sub(r"\1***", text)

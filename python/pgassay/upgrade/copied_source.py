@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.datasets.dump import LEFT_OUT_OF_ARCHIVES
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
@@ -15,11 +16,16 @@ from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
 from pgassay.upgrade.physical_copy import is_physical, physical_dataset
 
-DUMP_FILE, BEFORE_FILE = "source.sql", "before_upgrade.sql"
+DUMP_FILE, SCHEMA_FILE, BEFORE_FILE = "source.sql", "schema.sql", "before_upgrade.sql"
+# Of this command, with which a user gives the data.
+OPTION = "--copy"
+SCHEMA_ONLY = "--schema-only"
+_NO_SCRIPT = "name what pg_dump wrote"
 MADE_NOW = "dump"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
 _NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
 _HEAD_LINES = 60
+_COPY, _END_OF_COPY = re.compile(rb"COPY .* FROM stdin;$"), rb"\."
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
@@ -49,14 +55,14 @@ class LeftOut:
         gone = [f" EXTENSION - {name} " for name in self.extensions]
         gone += [f" COMMENT - EXTENSION {name} " for name in self.extensions]
         for kind, name in self.views:
-            schema, own = _plain_parts(name)
+            schema, own = plain_parts(name)
             made = kind.upper()
             gone += [f" {made} {schema} {own} ", f" {made} DATA {schema} {own} "]
             gone.append(f" COMMENT {schema} {made} {own} ")
         return not any(each in f"{entry} " for each in gone)
 
 
-def _plain_parts(name: str) -> tuple[str, str]:
+def plain_parts(name: str) -> tuple[str, str]:
     """Schema and name of `public."Odd name"` without their quotes, as a table of contents has them."""
     schema, own = (quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name))
     return schema, own
@@ -83,15 +89,49 @@ def copied(
         return
     plain = folder / DUMP_FILE
     try:
-        if given not in ("", MADE_NOW):
+        if is_given_dump(given):
             progress.stage("unpacking the dump")
             _unpack(Path(given.partition(":")[2]), program, plain, left_out)
         else:
-            with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()]) as dump:
+            with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()], OPTION) as dump:
                 _make_plain(dump.file, plain)
         yield f"dump:{plain}"
+    except (UsageError, MeasurementError) as error:
+        if str(plain) not in str(error):
+            raise
+        # The plain one is gone when this is read.
+        name = given.partition(":")[2] if is_given_dump(given) else f"the dump of {source.name}"
+        kind = UsageError if isinstance(error, UsageError) else MeasurementError
+        raise kind(str(error).replace(str(plain), name)) from error
     finally:
         plain.unlink(missing_ok=True)
+
+
+@contextmanager
+def schema_of(
+    given: str, source: SourceServer, program: Build, folder: Path, progress: Progress
+) -> Iterator[Path]:
+    """The schema in plain SQL, without its rows: of the dump that was given, else of the server.
+
+    A role that may not dump the server can then give a dump that somebody else made.
+    """
+    if not is_given_dump(given):
+        options = [*PLAIN_FORMAT, SCHEMA_ONLY]
+        with dumped(source, program, progress, options, OPTION) as dump:
+            yield dump.file
+        return
+    plain = folder / SCHEMA_FILE
+    try:
+        progress.stage("reading the schema of the dump")
+        _unpack(Path(given.partition(":")[2]), program, plain, LeftOut(), SCHEMA_ONLY)
+        yield plain
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def is_given_dump(given: str) -> bool:
+    """Whether what stands behind --copy is a dump that is there already."""
+    return given not in ("", MADE_NOW) and not is_physical(given)
 
 
 def check_copy(given: str) -> None:
@@ -107,7 +147,12 @@ def check_copy(given: str) -> None:
             "pg_dump wrote when the capture began; or folder:DATADIR, a base backup or the data folder of a "
             "stopped server, for pg_upgrade"
         )
-    read_header(Path(file))
+    try:
+        read_header(Path(file))
+    except UsageError as error:
+        # Its remedies are of --dataset, which takes more than this.
+        words = str(error).replace(f"for SQL that builds data write --dataset script:{file}", _NO_SCRIPT)
+        raise UsageError(words.replace("--dataset folder:", "--copy folder:")) from error
 
 
 def can_leave_out(given: str) -> bool:
@@ -116,10 +161,10 @@ def can_leave_out(given: str) -> bool:
     return kind != "dump" or not file or read_header(Path(file)).format != "plain"
 
 
-def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut) -> None:
-    """Any format of pg_dump as a plain one, which any version reads."""
+def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut, *more: str) -> None:
+    """Any format of pg_dump as a plain one, which any version reads; `more`: options of pg_restore."""
     if read_header(dump).format == "plain":
-        _make_plain(dump, plain)
+        _make_plain(dump, plain, has_rows=SCHEMA_ONLY not in more)
         return
     restore = Path(program.bin_directory) / "pg_restore"
     if not restore.exists():
@@ -128,7 +173,7 @@ def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut) -> None:
             f"without pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
         )
     unpacked, contents = plain.with_suffix(".unpacked"), plain.with_suffix(".list")
-    words = [str(restore), "--no-owner", "--no-privileges"]
+    words = [str(restore), *LEFT_OUT_OF_ARCHIVES, *more]
     try:
         if left_out != LeftOut():
             entries = _restored([str(restore), "--list", str(dump)], dump, program).splitlines()
@@ -159,12 +204,19 @@ def _make_private(file: Path) -> None:
     file.chmod(0o600)
 
 
-def _make_plain(dump: Path, plain: Path) -> None:
-    """The dump as either version reads it: without what an older one does not know, and who wrote it."""
+def _make_plain(dump: Path, plain: Path, *, has_rows: bool = True) -> None:
+    """The dump as either version reads it: without what an older one does not know, and who wrote it.
+
+    `has_rows`: with what its COPY statements bring.
+    """
     _make_private(plain)
+    is_copying = False
     with dump.open("rb") as read, plain.open("wb") as written:
         for number, line in enumerate(read):
             is_head = number < _HEAD_LINES
             if is_head and (line.rstrip() == _NOT_KNOWN_BEFORE_17 or line.startswith(b"-- Dumped")):
+                continue
+            if not has_rows and (is_copying or _COPY.match(line)):
+                is_copying = line.rstrip() != _END_OF_COPY
                 continue
             written.write(line)

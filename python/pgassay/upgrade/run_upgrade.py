@@ -25,7 +25,7 @@ from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding, Upg
 from pgassay.model.workload import Statement
 from pgassay.progress import Progress
 from pgassay.tune.source.copied import settings_of
-from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.dump import refuse_small_disk, refuse_unreadable_tables, refuse_without_program
 from pgassay.tune.source.source_server import SourceServer, open_source
 from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
@@ -39,7 +39,15 @@ from pgassay.upgrade.chosen_statements import (
     statements_to_run,
     timed_text,
 )
-from pgassay.upgrade.copied_source import LeftOut, can_leave_out, check_copy, copied
+from pgassay.upgrade.copied_source import (
+    OPTION,
+    LeftOut,
+    can_leave_out,
+    check_copy,
+    copied,
+    is_given_dump,
+    schema_of,
+)
 from pgassay.upgrade.empty_server import (
     Refused,
     functions_refused,
@@ -49,9 +57,9 @@ from pgassay.upgrade.empty_server import (
 )
 from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
+from pgassay.upgrade.refused_views import VIEWS
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
-    VIEWS,
     answer_of,
     finding_of_function,
     findings_of_refused,
@@ -112,8 +120,10 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
     builds = builds_of_both(wanted.to, source)
     if is_physical(wanted.copy):
         check_physical(wanted.copy, source, (builds.old, builds.new))
-    _dumping(wanted.to)
+    _program(wanted)
     refuse_small_disk(source)
+    if not is_given_dump(wanted.copy):
+        refuse_unreadable_tables(source, OPTION)
     folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
     warnings = []
     if source.major < OLDEST:
@@ -143,8 +153,8 @@ def _look(
     """The answer. The caller holds the host's lock."""
     began_at = time.monotonic()
     old, new = builds.old, builds.new
-    program = _dumping(wanted.to)
-    read = _read(wanted, source, new, program, progress)
+    program = _program(wanted)
+    read = _read(wanted, source, new, program, folder, progress)
     chosen, left_out = read.chosen, _left_out(read, program, is_physical=is_physical(wanted.copy))
     findings = (*read.findings, *findings_of_refused(read.refused))
     is_stuck = left_out != LeftOut() and not can_leave_out(wanted.copy)
@@ -161,7 +171,7 @@ def _look(
                 brought, refusal = run_pg_upgrade(new, data, folder, progress)
             if chosen.statements and refusal is None:
                 request = _request(wanted, source, folder, data, builds, began_at)
-                measured = _measure(request, chosen, folder, progress)
+                measured = _measure(request, chosen, read.refused, folder, progress)
                 asked = _states_of(request, read, measured, new, _checksums(wanted, source))
                 left_s = _STATES_SHARE * _left_s(wanted, began_at)
                 states = measured_states(asked, folder, left_s, progress)
@@ -218,20 +228,27 @@ def _checksums(wanted: UpgradeRequest, source: SourceServer) -> str:
     return "" if is_physical(wanted.copy) else source.settings["data_checksums"].value
 
 
-def _measure(request: CompareRequest, chosen: Wanted, folder: Path, progress: Progress) -> MeasuredTimes:
+def _measure(
+    request: CompareRequest, chosen: Wanted, refused: Sequence[Refused], folder: Path, progress: Progress
+) -> MeasuredTimes:
     """The traffic, or the statements one by one, on both versions."""
     if chosen.traffic is not None:
-        return play_on_both(request, chosen.traffic, progress)
+        return play_on_both(request, chosen.traffic, refused, progress)
     found, result = _compare(request, chosen.statements, folder, progress)
-    return MeasuredTimes(
-        single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
+    statements = single_statements(
+        chosen.statements, chosen.share, chosen.left_out, found, result, refused=refused
     )
+    return MeasuredTimes(statements, result)
 
 
-def _dumping(to: str) -> Build:
-    """A build whose pg_dump reads the source: of the new version, by whichever builder has it."""
-    build = resolve(to)
-    refuse_without_program(build)
+def _program(wanted: UpgradeRequest) -> Build:
+    """A build whose pg_dump reads the source, or whose pg_restore reads the dump that was given.
+
+    Of the new version, by whichever builder has it.
+    """
+    build = resolve(wanted.to)
+    if not is_given_dump(wanted.copy):
+        refuse_without_program(build, OPTION, "pgassay builds install apt:{major}")
     return build
 
 
@@ -247,7 +264,12 @@ class _Read:
 
 
 def _read(
-    wanted: UpgradeRequest, source: SourceServer, new: Build, program: Build, progress: Progress
+    wanted: UpgradeRequest,
+    source: SourceServer,
+    new: Build,
+    program: Build,
+    folder: Path,
+    progress: Progress,
 ) -> _Read:
     progress.stage("reading the catalogs")
     with source.reading() as session:
@@ -259,13 +281,12 @@ def _read(
         with scratch_server(new) as server:
             known = read_version(server, frozenset(settings))
             findings = tuple(catalog_findings(session, settings, known, source.major))
-            schema_only = [*PLAIN_FORMAT, "--schema-only"]
-            with dumped(source, program, progress, schema_only) as schema:
+            with schema_of(wanted.copy, source, program, folder, progress) as schema:
                 progress.stage(f"making the schema in {new.version}")
                 missing = _missing(findings)
                 refused = [
                     each
-                    for each in refused_objects(server, schema.file)
+                    for each in refused_objects(server, schema)
                     if each.kind != "extension" or each.name.strip('"') not in missing
                 ]
                 unparsed = functions_refused(server, session)

@@ -10,6 +10,8 @@ from pgassay.model.result import CompareResult
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import WorkloadSpec
+from pgassay.upgrade.empty_server import Refused
+from pgassay.upgrade.refused_views import why_it_fails
 from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import plural
@@ -17,6 +19,7 @@ from pgassay.words import plural
 # Chance gives a family as many more executions that come out otherwise in so few of all upgrades.
 _CHANCE_MAX = 0.005
 _ERROR = "error "
+_NO_TABLE = "error 42P01"
 # What comes of an error before it in the transaction, or in the pipeline.
 _AFTER_AN_ERROR = ("error 25P02", "not executed, after an error")
 
@@ -47,8 +50,12 @@ def judged_families(
     plays: Plays,
     result: CompareResult,
     plans: Mapping[str, tuple[str, ...]],
+    refused: Sequence[Refused] = (),
 ) -> tuple[UpgradedStatement, ...]:
-    """Every family that has a line, and of the others those that fail or return other rows."""
+    """Every family that has a line, and of the others those that fail or return other rows.
+
+    `refused`: what both copies are without, since the new version can't have it.
+    """
     before, after = _by_text(plays.before), _by_text(plays.after)
     timed = pairs_of(result)
     sql = {each.name: each.sql for each in workload.statements}
@@ -66,7 +73,7 @@ def judged_families(
             share=old.seconds_captured / whole_s,
             calls=group[0].calls,
         )
-        wrong = _wrong(made, old, new)
+        wrong = _on_a_refused_view(made, new, refused) or _wrong(made, old, new)
         if wrong is not None:
             found.append(wrong)
         elif name:
@@ -163,6 +170,13 @@ def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement
             f"values, {old.other_values:,} of {old.calls:,} on the old version",
         )
     return None
+
+
+def _on_a_refused_view(
+    made: UpgradedStatement, new: _Seen, refused: Sequence[Refused]
+) -> UpgradedStatement | None:
+    reason = why_it_fails(made.sql, refused) if new.now.startswith(_NO_TABLE) else ""
+    return _told(made, "fails", reason) if reason else None
 
 
 def _told(made: UpgradedStatement, verdict: str, reason: str) -> UpgradedStatement:

@@ -4,7 +4,7 @@ First it is played once on the old version. Where much comes out otherwise there
 those of the capture's beginning, and no time that is measured on them would be of the same work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from pgassay.traffic.redacting import refuse_redacted
 from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
+from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.version_times import MeasuredTimes
 from pgassay.words import percent
@@ -78,8 +79,12 @@ def unbounded(workload: WorkloadSpec) -> str:
     return _text(name, given | {"max_diverged": _BOUND_OF_TRIALS})
 
 
-def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Progress) -> MeasuredTimes:
+def play_on_both(
+    request: CompareRequest, workload: WorkloadSpec, refused: Sequence[Refused], progress: Progress
+) -> MeasuredTimes:
     """Play it on copies in both versions; `request` is the comparison of the two with any workload.
+
+    `refused`: what both copies are without.
 
     Raises UsageError where the data are not those of the capture's beginning.
     """
@@ -93,7 +98,7 @@ def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Prog
     plays = plays_of(stored)
     if not plays.before or not plays.after:
         raise MeasurementError("the traffic was not replayed on both versions: give a longer --max-time")
-    statements = judged_families(workload, plays, result, changed_plans(stored))
+    statements = judged_families(workload, plays, result, changed_plans(stored), refused)
     return MeasuredTimes(statements, result, whole_of(workload, plays, result))
 
 

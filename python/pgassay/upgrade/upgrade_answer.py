@@ -17,6 +17,7 @@ from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import CALLS_WHAT_WRITES, ComparedStatement
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
+from pgassay.upgrade.refused_views import VIEWS, why_it_fails
 from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
@@ -27,8 +28,6 @@ _ORDER: Sequence[StatementVerdict] = (
 _BAD: Sequence[StatementVerdict] = ("fails", "other rows", "slower")
 _TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", "fails on both", "not run")
 _MOVED_MAX, _NAMED_MAX = 3, 3
-# Views can be left out of a dump by name; nothing else that a version refuses can.
-VIEWS = ("view", "materialized view")
 _REMEDY_OF_VIEWS = "drop it before the upgrade, and make it again as the new version has it"
 _REMEDY_OF_OTHERS = "change its definition before the upgrade to one that both versions take"
 _LACKING = re.compile(r'relation "(.+)" does not exist')
@@ -37,7 +36,7 @@ _SEVERITIES = ("in the way", "work", "changed")
 
 def findings_of_refused(refused: Sequence[Refused]) -> list[UpgradeFinding]:
     """Objects that the new version can't have; what fails for want of a refused table is told with that."""
-    tables = {each.name for each in refused if each.kind == "table"}
+    tables = {each.name for each in refused if each.kind.endswith("table")}
     first: list[Refused] = []
     behind: dict[str, list[str]] = {name: [] for name in tables}
     for each in refused:
@@ -123,15 +122,16 @@ def single_statements(
     found: Mapping[str, ComparedStatement],
     result: CompareResult | None,
     why_not: str = "the schema can't be made in the new version",
+    refused: Sequence[Refused] = (),
 ) -> list[UpgradedStatement]:
     """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others.
 
-    `why_not`: why those did not run that are not in `found`.
+    `why_not`: why those did not run that are not in `found`. `refused`: what both copies are without.
     """
     timed = pairs_of(result)
     return [
         *(
-            _statement(each, share, found[each.name], timed)
+            _statement(each, share, found[each.name], timed, refused)
             if each.name in found
             else UpgradedStatement(
                 name=each.name, sql=each.sql, verdict="not run", share=share.get(each.name), reason=why_not
@@ -166,6 +166,7 @@ def _statement(
     share: Mapping[str, float],
     seen: ComparedStatement,
     timed: Mapping[str, Pair],
+    refused: Sequence[Refused],
 ) -> UpgradedStatement:
     made = UpgradedStatement(
         name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
@@ -175,6 +176,8 @@ def _statement(
         return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})
     if CALLS_WHAT_WRITES in (seen.before_error, seen.after_error):
         return made.model_copy(update={"reason": CALLS_WHAT_WRITES})
+    if _LACKING.search(seen.after_error) and (reason := why_it_fails(statement.sql, refused)):
+        return made.model_copy(update={"verdict": "fails", "reason": reason})
     if seen.before_error and seen.after_error:
         return made.model_copy(update={"verdict": "fails on both", "reason": seen.after_error})
     if seen.after_error or seen.before_error:
@@ -222,13 +225,19 @@ def _headline(
         "go after work": f"go, with {plural(work, 'thing')} to do",
         "go": "go: nothing is in the way",
     }[decision]
-    counts = [
-        f"{sum(each.verdict == verdict for each in statements)} {verdict}"
-        for verdict in _ORDER
-        if any(each.verdict == verdict for each in statements)
-    ]
+    number = _numbers(statements)
+    counts = [_counted(number[verdict], verdict) for verdict in _ORDER if number[verdict]]
     told = f" Of {plural(len(statements), 'statement')}: {', '.join(counts)}." if statements else ""
     return f"From {versions[0]} to {versions[1]}: {said}.{told}"
+
+
+def _numbers(statements: Sequence[UpgradedStatement]) -> dict[StatementVerdict, int]:
+    return {verdict: sum(each.verdict == verdict for each in statements) for verdict in _ORDER}
+
+
+def _counted(number: int, verdict: StatementVerdict) -> str:
+    """'1 fails', '2 fail on both', '2 slower'."""
+    return f"{number} {verdict if number == 1 else verdict.replace('fails', 'fail')}"
 
 
 def _blocking(findings: Sequence[UpgradeFinding]) -> list[str]:
@@ -250,10 +259,10 @@ def _headline_of_traffic(
     margin: float,
 ) -> str:
     """Whether the new version is safe for the traffic, and how many families are what."""
-    number = {verdict: sum(each.verdict == verdict for each in statements) for verdict in _ORDER}
+    number = _numbers(statements)
     judged = len(statements) - number["not run"]
     same = f"{number['as fast']} of {judged} statement families the same within {percent(margin)}"
-    others = [f"{number[verdict]} {verdict}" for verdict in _TOLD_OF_TRAFFIC if number[verdict]]
+    others = [_counted(number[verdict], verdict) for verdict in _TOLD_OF_TRAFFIC if number[verdict]]
     major = versions[1].partition(".")[0]
     if any(number[verdict] for verdict in _BAD):
         said = f"{major} is not safe for this traffic yet"

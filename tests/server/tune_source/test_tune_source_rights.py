@@ -43,7 +43,8 @@ def test_each_right_that_is_missing_is_named(tmp_path: Path) -> None:
         server.execute("CREATE ROLE app LOGIN", "CREATE SCHEMA secret", "CREATE TABLE secret.t (x int)")
         assert 'type GRANT pg_read_all_stats TO "app" there' in refused(server)
         server.execute("GRANT pg_read_all_stats TO app")
-        assert "must be allowed to read the column" in refused(server)
+        assert "must be allowed to read the column" in (unread := refused(server))
+        assert "the role app may not read the tables: type GRANT pg_read_all_data TO" in unread
         server.execute("GRANT SELECT ON orders TO app")
         assert "permission denied for schema secret" in (closed := refused(server))
         assert "GRANT pg_read_all_data TO app" in closed

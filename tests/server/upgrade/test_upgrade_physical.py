@@ -13,6 +13,9 @@ import pytest
 import whole_tool
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import parse_dataset, snapshots
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.programs import make_private_folder
+from pgassay.environment.server.sessions import control
 from pgassay.environment.upgraded.programs import upgrade_programs
 from pgassay.errors import UsageError
 from pgassay.report.schema import UPGRADE
@@ -71,6 +74,30 @@ def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(tmp_path
     assert [each["id"] for each in document["states"]] == ["before ANALYZE", "new defaults"]
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "pg_upgrade --link from 18." in page and "What the upgrade brings" in page
+
+
+def test_tablespaces_of_a_base_backup_come_along(tmp_path: Path) -> None:
+    """Recovery takes a folder in their place for a leftover, and pg_upgrade before 19 wants links there."""
+    program = Path(resolve("18").bin_directory) / "pg_basebackup"
+    with source_server(resolve("npm:17"), {"shared_preload_libraries": ""}) as server:
+        place = server.data.parent / "far"
+        make_private_folder(place)
+        server.execute(
+            f"CREATE TABLESPACE far LOCATION '{place}'", "CREATE TABLE t (n) TABLESPACE far AS SELECT 7"
+        )
+        words = ["--pgdata", tmp_path / "base", "--dbname", server.dsn(), "--checkpoint=fast"]
+        moved = f"--tablespace-mapping={place}={tmp_path / 'backup_of_far'}"
+        subprocess.run([program, *words, moved], check=True, capture_output=True)
+    for version, upgrade in (("npm:17", ""), ("18", ",upgrade=on")):
+        build = resolve(version)
+        spec = parse_dataset(f"folder:{tmp_path / 'base'},database=postgres{upgrade}", build, 1)
+        snapshot = snapshots.ensure(build, spec, (), lambda _stage, _fraction: None)
+        try:
+            with Server(build, snapshot.path, {}) as copy, control(copy) as session:
+                assert session.execute("SELECT n FROM t").fetchall() == [(7,)]
+            assert not [path for path in snapshot.path.rglob("*") if path.is_symlink()]
+        finally:
+            snapshots.remove(snapshot.key)
 
 
 def test_what_pg_upgrade_refuses_is_a_finding_with_the_place_of_its_log(tmp_path: Path) -> None:

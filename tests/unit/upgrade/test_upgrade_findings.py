@@ -6,7 +6,7 @@ import pytest
 
 from pgassay.environment.builds.base import Origin
 from pgassay.model.build import Build
-from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
+from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradeFinding
 from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import (
     CALLS_WHAT_WRITES,
@@ -18,7 +18,7 @@ from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
 from pgassay.upgrade.copied_source import LeftOut
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _refused
-from pgassay.upgrade.upgrade_answer import answer_of, findings_of_refused, single_statements
+from pgassay.upgrade.upgrade_answer import _counted, answer_of, findings_of_refused, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
 
@@ -90,6 +90,10 @@ def test_defaults_count_where_nobody_set_them_and_no_host_decides() -> None:
         ("CREATE MATERIALIZED VIEW public.m AS SELECT 1", "materialized view", "public.m"),
         ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (a > 0)", "table", "public.t"),
         ("CREATE EXTENSION IF NOT EXISTS adminpack WITH SCHEMA x", "extension", "adminpack"),
+        ("CREATE USER MAPPING FOR clinic_app SERVER far OPTIONS (", "user mapping for", "clinic_app"),
+        ("CREATE UNLOGGED TABLE public.t (a int)", "table", "public.t"),
+        ("CREATE FOREIGN TABLE public.t (a int)", "foreign table", "public.t"),
+        ("CREATE UNIQUE INDEX i ON public.t (a)", "unique index", "i"),
         ("GRANT ALL ON t TO x", "statement", "GRANT ALL ON t TO x"),
     ],
 )
@@ -130,6 +134,33 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
     blocks = UpgradeFinding(id="b", severity="in the way", sentence="b")
     found_last = answer("broken", findings=(work, blocks))
     assert found_last.decision == "in the way" and [each.id for each in found_last.findings] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "verdict"),
+    [
+        ("SELECT * FROM checkpoints WHERE n = $1", "fails"),
+        ('SELECT * FROM t, public."checkpoints" c', "fails"),
+        ("SELECT * FROM shop.checkpoints", "fails on both"),
+        ("SELECT * FROM checkpoint", "fails on both"),
+    ],
+)
+def test_a_statement_on_a_view_that_was_left_out_fails_on_the_new_version(sql: str, verdict: str) -> None:
+    lacking = 'relation "checkpoints" does not exist'
+    seen = {"a": ComparedStatement(lacking, lacking, False, (0, 0), ())}
+    refused = [Refused("view", "public.checkpoints", "no column"), Refused("table", "shop.checkpoints", "no")]
+    (found,) = single_statements([Statement(name="a", sql=sql)], {}, (), seen, None, refused=refused)
+    assert found.verdict == verdict
+    if verdict == "fails":
+        assert found.reason.endswith("view public.checkpoints, which the new version refuses: no column")
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict", "told"),
+    [(1, "fails on both", "fails on both"), (2, "fails on both", "fail on both"), (2, "slower", "slower")],
+)
+def test_the_first_line_counts_in_the_plural(number: int, verdict: StatementVerdict, told: str) -> None:
+    assert _counted(number, verdict) == f"{number} {told}"
 
 
 def test_what_a_refused_table_takes_along_is_told_with_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.upgraded.cluster import build_complaint
 from pgassay.environment.upgraded.programs import UpgradePrograms, upgrade_programs
+from pgassay.environment.upgraded.tablespaces import recovery_settings
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.upgrade.copied_source import check_copy
@@ -87,3 +88,12 @@ def test_a_copy_that_is_not_there_is_named(tmp_path: Path, kind: str) -> None:
         UsageError, match=f"--copy {kind}:{missing}: {missing} does not exist: name an existing"
     ):
         check_copy(f"{kind}:{missing}")
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"),
+    [("13.7", False), ("13.23", True), ("14.4", False), ("14.5", True), ("15.0", True), ("19rc1", True)],
+)
+def test_recovery_is_told_of_tablespaces_by_what_the_release_knows(version: str, knows: bool) -> None:
+    found = Build(origin="apt", version=version, major=int(version[:2]), bin_directory="/nowhere")
+    assert bool(recovery_settings(found)) is knows

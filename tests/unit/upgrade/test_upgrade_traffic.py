@@ -7,10 +7,11 @@ import pytest
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
-from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
 from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.trial.measure.replayed_load import kept_families
+from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of
 from pgassay.upgrade.version_texts import TELLS_VERSION
@@ -92,6 +93,15 @@ def test_an_error_of_the_new_version_is_a_failure_and_the_old_one_s_is_not() -> 
     assert found["look"].verdict == "fails" and "6 of 200 executions" in found["look"].reason
     assert "error 42703" in found["look"].reason
     assert found["count"].verdict == "as fast"
+
+
+def test_traffic_on_a_view_that_was_left_out_of_both_copies_fails() -> None:
+    statement = WORKLOAD.statements[0].model_copy(update={"sql": "SELECT * FROM checkpoints"})
+    asking = WORKLOAD.model_copy(update={"statements": (statement, *WORKLOAD.statements[1:])})
+    played = [play(family("look", "error 42P01", diverged=100))]
+    refused = [Refused("view", "public.checkpoints", "no column")]
+    found = judged_families(asking, Plays(tuple(played), tuple(played)), EQUAL, {}, refused)[0]
+    assert found.verdict == "fails" and "the view public.checkpoints, which the new" in found.reason
 
 
 def test_what_fails_since_its_transaction_had_failed_is_no_failure_of_its_own() -> None:
@@ -230,6 +240,30 @@ def test_statements_that_did_not_run_for_one_reason_have_one_line() -> None:
     assert f"5 statements: {stopped} (s0, s1, s2 …)" in shown and "other: it has no values" in shown
     assert shown.count("not run") == 1, "in the headline alone, and not in a row each"
     assert "1.25 ms" in shown and "3.690 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("verdict", "interval", "is_told"),
+    [
+        ("not decided", None, False),
+        ("not decided", (0.02, 150.0), False),
+        ("not decided", (0.9, 3.0), True),
+        ("faster", None, True),
+    ],
+)
+def test_no_factor_is_told_before_there_is_something_to_tell(
+    verdict: StatementVerdict, interval: tuple[float, float] | None, is_told: bool
+) -> None:
+    one = UpgradedStatement(
+        name="look", sql="SELECT 1", verdict=verdict, ratio=1.73, interval=interval, before_ms=0.12,
+        after_ms=0.121,
+    )  # fmt: skip
+    made = answer_of(
+        source=("shop", "17.10"), versions=("17.10", "18.6"), folder=Path("/x"), findings=(), measured=[one],
+        mended={}, result=None, experiment="", margin=0.1, warnings=(),
+    )  # fmt: skip
+    shown = page_of(made).terminal(width=200)
+    assert ("1.73 × as fast" in shown) is is_told is ("medians of all trials" in shown)
 
 
 def test_what_is_slower_is_so_many_times_as_slow_and_large_figures_have_no_exponent() -> None:

@@ -35,21 +35,33 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
+# What a cluster of pgassay's own does not have; pg_dump takes no notice of these words for an archive.
+LEFT_OUT_OF_ARCHIVES = (
+    "--no-owner", "--no-privileges", "--no-tablespaces", "--no-security-labels", "--no-publications",
+    "--no-subscriptions",
+)  # fmt: skip
 # Text grows by tuple headers and indexes; an archive is packed, four times or so, before that.
 BYTES_PER_DUMP_BYTE = {"plain": 2.0, "custom": 6.0, "tar": 2.0, "directory": 6.0}
 NOTES = ("owners and privileges were left out, all rows frozen and all tables analysed",)
 NOTES_NOT_ANALYSED = ("owners and privileges were left out, all rows frozen, and no table was analysed",)
 _NAME = re.compile(rb'"(?:[^"]|"")+"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*')
-_ROLES = re.compile(
-    rb"^(?:ALTER [^\n]* OWNER TO |ALTER DEFAULT PRIVILEGES FOR ROLE |(?:GRANT|REVOKE) [^\n]* (?:TO|FROM) "
-    rb"|CREATE POLICY [^\n]* TO )((?:%(name)s)(?:, *(?:%(name)s))*)" % {b"name": _NAME.pattern},
-    re.MULTILINE,
+_LISTED = rb"((?:%(name)s)(?:, *(?:%(name)s))*)" % {b"name": _NAME.pattern}
+_ROLES = (
+    re.compile(
+        rb"^(?:ALTER [^\n]* OWNER TO |ALTER DEFAULT PRIVILEGES FOR ROLE "
+        rb"|(?:GRANT|REVOKE) [^\n]* (?:TO|FROM) |CREATE POLICY [^\n]* TO "
+        rb"|(?:CREATE|ALTER) USER MAPPING (?:IF NOT EXISTS )?FOR )" + _LISTED,
+        re.MULTILINE,
+    ),
+    # Whom default privileges are for stands behind whose objects they are of.
+    re.compile(rb"^ALTER DEFAULT PRIVILEGES [^\n]* (?:TO|FROM) " + _LISTED, re.MULTILINE),
 )
-# The server's words (src/backend/commands/extension.c and tablespace.c).
+# The server's words (extension.c and tablespace.c of src/backend/commands, utils/adt/pg_locale_icu.c).
 _EXTENSION = re.compile(r'extension "([^"]+)" is not available')
 _TABLESPACE = 'parameter "default_tablespace"'
+_NO_ICU = "ICU is not supported in this build"
 _PUBLIC_SCHEMA = re.compile(rb"^CREATE SCHEMA public;", re.MULTILINE)
-_NO_ROLES = (b"public", b"current_user", b"session_user", b"current_role")
+_NO_ROLES = (b"public", b"current_user", b"session_user", b"current_role", b"user")
 
 
 def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
@@ -112,12 +124,19 @@ def _restore_explained(server: Server, path: Path, on_progress: OnStage) -> None
     """Restore it; raises UsageError where the dump asks for what a cluster of pgassay's own can't have."""
     try:
         _restore(server, path, read_header(path), on_progress)
-    except MeasurementError as error:
+    # psql's words come as the one, those of a server that is asked without psql as the other.
+    except (MeasurementError, UsageError) as error:
         extension = _EXTENSION.search(str(error))
         if extension:
             raise UsageError(
                 f"{path} needs the extension {extension.group(1)}, which PostgreSQL {server.build.version} "
                 f"of {server.build.origin} comes without: name a build that has it, --pg /path/to/bin"
+            ) from error
+        if _NO_ICU in str(error):
+            raise UsageError(
+                f"{path} has a collation of ICU, which PostgreSQL {server.build.version} of "
+                f"{server.build.origin} was built without: name a build with it, --pg "
+                f"apt:{server.build.major} or /path/to/bin"
             ) from error
         if _TABLESPACE in str(error):
             raise UsageError(
@@ -133,8 +152,7 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage)
     if facts.format == "plain":
         _restore_plain(server, path, purpose, on_progress)
         return
-    command: list[str | Path] = [_program(server.build, "pg_restore"), "--no-owner", "--no-privileges"]
-    command += ["--no-tablespaces", "--no-security-labels", "--no-publications", "--no-subscriptions"]
+    command: list[str | Path] = [_program(server.build, "pg_restore"), *LEFT_OUT_OF_ARCHIVES]
     # A folder is read by name; a file is handed over, so that the servers' account need not reach it.
     words: list[Path] = [path] if facts.format == "directory" else []
     given = None if words else path
@@ -165,19 +183,25 @@ def prepare_for_dump(server: Server, text: bytes | mmap.mmap) -> None:
     A plain dump gives its tables to their owners, a policy names whom it is for; roles belong to a
     cluster, and so are in no dump of a database.
     """
-    names: set[bytes] = set()
-    for match in _ROLES.finditer(text):
-        names.update(name for name in _NAME.findall(match.group(1)) if name.lower() not in _NO_ROLES)
     with control(server) as session:
         known = {row[0] for row in session.execute("SELECT rolname FROM pg_roles").fetchall()}
-        for name in sorted(names):
-            plain = name.decode("utf-8", "replace")
-            plain = plain[1:-1].replace('""', '"') if plain.startswith('"') else plain.lower()
-            if plain not in known:
-                known.add(plain)
-                session.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(plain)))
+        for name in sorted(roles_named(text) - known):
+            session.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(name)))
         if _PUBLIC_SCHEMA.search(text):
             session.execute("DROP SCHEMA public")
+
+
+def roles_named(text: bytes | mmap.mmap) -> set[str]:
+    """The roles that a dump names, without quotes."""
+    names = {
+        name
+        for pattern in _ROLES
+        for match in pattern.finditer(text)
+        for name in _NAME.findall(match.group(1))
+        if name.lower() not in _NO_ROLES
+    }
+    plain = {name.decode("utf-8", "replace") for name in names}
+    return {name[1:-1].replace('""', '"') if name.startswith('"') else name.lower() for name in plain}
 
 
 def _connection(server: Server) -> list[str]:

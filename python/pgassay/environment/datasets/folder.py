@@ -42,6 +42,7 @@ from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import block_bytes
 from pgassay.environment.upgraded.cluster import LINKED, NEW, OLD, upgrade_cluster
 from pgassay.environment.upgraded.programs import upgrade_programs
+from pgassay.environment.upgraded.tablespaces import recovery_settings
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.base import PAGE_BYTES
@@ -267,7 +268,7 @@ def _recovered(
     build: Build, folder: Path, spec: DatasetSpec
 ) -> Iterator[tuple[Server, str, tuple[str, ...]]]:
     """A server on the copy, its database, and what was cut off from the world; recovery is done."""
-    settings = bulk_settings(build) | _small_wal(spec)
+    settings = bulk_settings(build) | _small_wal(spec) | recovery_settings(build)
     try:
         ensure_superuser(build, folder, settings)
         with Server(build, folder, settings) as server:

@@ -17,6 +17,7 @@ from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
 from pgassay.environment.home import typed_path
 from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.environment.server.programs import clean_environment
 from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.errors import MeasurementError, UsageError
@@ -60,7 +61,6 @@ _TO_PROGRAM = re.compile(r"\bto\s+program\b", re.IGNORECASE)
 _PARENTHESES = re.compile(r"\([^()]*\)")
 # psql ends with 3 for a statement that failed under ON_ERROR_STOP (its manual, "Exit Status").
 _SCRIPT_FAILED = 3
-_TAIL_LINES = 4
 
 
 @dataclass(frozen=True)
@@ -318,8 +318,7 @@ def run_by_psql(server: Server, psql: Path, script: Path) -> None:
     )
     if done.returncode == 0:
         return
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    said = " / ".join(lines[-_TAIL_LINES:])
+    said = said_on_failure(done.stderr)
     if done.returncode in (1, _SCRIPT_FAILED) and server.is_running():
         raise UsageError(f"psql stopped in {script} ({said}): correct it and run again")
     raise MeasurementError(f"psql failed while running {script}: {said}")

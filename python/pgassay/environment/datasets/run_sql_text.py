@@ -8,8 +8,10 @@ import psycopg
 
 from pgassay.environment.datasets.base import OnStage
 from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.program_errors import without_literal
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
+from pgassay.model.redaction import without_secrets
 from pgassay.sql_text import COPY_IN, next_statement, strip_comments
 
 SHOWN_CHARACTERS = 200
@@ -34,14 +36,16 @@ def refused_statement(server: Server, where: str, statement: str) -> Iterator[No
         if not server.is_running() or state[:2] in _NOT_THE_USERS:
             raise
         message = error.diag.message_primary or first_line(error)
+        if without_secrets(statement) != statement:
+            message = without_literal(message)
         raise UsageError(
             f"{where} '{shown(statement)}' failed ({message}): correct it and run again"
         ) from error
 
 
 def shown(statement: str) -> str:
-    """A statement on one line, cut where it gets long."""
-    text = " ".join(statement[: 4 * SHOWN_CHARACTERS].split())
+    """A statement on one line, without passwords, cut where it gets long."""
+    text = " ".join(without_secrets(statement[: 4 * SHOWN_CHARACTERS]).split())
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
 
 

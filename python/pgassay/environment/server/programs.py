@@ -14,10 +14,10 @@ from typing import IO, TypedDict
 
 from pgassay.environment.home import account
 from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
+from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.errors import MeasurementError, UsageError
 
 INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "TZ")
-TAIL_LINES = 3
 DISK_FULL_WORDS = "No space left on device"
 
 
@@ -125,7 +125,7 @@ def run_program(
     `input_path` is a file to give it as its standard input, opened by the caller's own rights. `sees`: for
     one that reads somebody else's data, which may hold commands: what it is shown where servers are enclosed.
     Bytes of its output that are no UTF-8, as of a database with another encoding, are kept as surrogates.
-    Raises UsageError when the program is missing, MeasurementError with its last lines when it fails;
+    Raises UsageError when the program is missing, MeasurementError with its error when it fails;
     `purpose` completes the sentence "… failed while".
     """
     arguments = identity()
@@ -148,8 +148,7 @@ def run_program(
             "make its folder readable for everyone or choose another build with --pg."
         ) from error
     if done.returncode != 0:
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        message = " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
+        message = said_on_failure(done.stderr.strip() or done.stdout.strip())
         message = message.encode(errors="replace").decode()
         remedy = "; free some space there, or name a folder with more space by PGASSAY_HOME"
         advice = remedy if DISK_FULL_WORDS in done.stderr else ""

@@ -25,6 +25,7 @@ from pgassay.environment.server.programs import (
 from pgassay.environment.server.server_folder import ServerFolder
 from pgassay.environment.server.server_processes import kill_and_wait
 from pgassay.environment.upgraded.programs import UpgradePrograms
+from pgassay.environment.upgraded.tablespaces import bring_inside, lead_outside
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 
@@ -61,6 +62,7 @@ def upgrade_cluster(programs: UpgradePrograms, place: Path, user: str, dataset: 
     old, new = place / OLD, place / NEW
     _make_empty(programs, new, user, dataset)
     _let_in(old)
+    lead_outside(old, place)
     private = ServerFolder()
     tokens = [registry.register("server", data_directory=str(folder)) for folder in (old, new)]
     try:
@@ -78,6 +80,7 @@ def upgrade_cluster(programs: UpgradePrograms, place: Path, user: str, dataset: 
             raise UsageError(complaint)
         raise _refused(said, new, dataset)
     shutil.rmtree(new / _OUTPUT, ignore_errors=True)
+    bring_inside(new, programs.new.major)
     return elapsed_s
 
 

@@ -4,6 +4,9 @@ from pydantic import Field
 
 from pgassay.model.base import Frozen
 
+# In the reason of a statement that a right would bring in, before what to grant.
+NO_RIGHT = "may not read the tables"
+
 
 class SourceLeftOut(Frozen):
     """A statement of the server that is not measured, and why.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from pgassay.model.result import Interval
 from pgassay.model.upgrades.upgrade_answer import (
     PgUpgrade,
     UpgradedStatement,
@@ -45,6 +46,12 @@ _HEADS_OF_STATES = {
 }
 _SHOWN_MAX, _WRONG_MAX, _NAMED_MAX = 40, 5, 3
 _MS = 1e3
+# An interval from a third to three times says nothing of a direction.
+_SPAN_MAX = 10.0
+_MEDIANS = (
+    "Before and after are medians of all trials; how fast the new version is comes from trials of the same "
+    "block, and may differ from the two."
+)
 _UNTOUCHED = ("as fast", "faster", "not decided")
 
 
@@ -128,6 +135,8 @@ def _statements(result: UpgradeResult) -> list[Section]:
     run = [each for each in result.statements if each.verdict != "not run"]
     rows = [_row(each) for each in run[:_SHOWN_MAX]]
     blocks: list[Block] = [plain_table(_HEADS, rows, names=2)] if rows else []
+    if any(_factor(each) and each.before_ms is not None for each in run):
+        blocks.append(Paragraph(_MEDIANS, QUIET))
     if len(run) > _SHOWN_MAX:
         blocks.append(Paragraph(f"{_SHOWN_MAX} of {len(run)} statements; --json has all.", QUIET))
     for each in result.statements:
@@ -197,7 +206,7 @@ def _against(each: UpgradedStatement) -> str:
 def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
     words = {"equivalent": "as fast", "inconclusive": "not decided"}.get(traffic.verdict, traffic.verdict)
     said = f"All traffic together, by its {traffic.metric}: {result.to_version} is {words}"
-    if traffic.ratio is not None:
+    if traffic.ratio is not None and (traffic.verdict != "inconclusive" or _is_narrow(traffic.interval)):
         said += f", {amount(traffic.ratio)}"
     if traffic.interval is not None:
         said += f" ({span(traffic.interval)})"
@@ -228,10 +237,22 @@ def _row(each: UpgradedStatement) -> tuple[str, ...]:
         each.verdict,
         _ms(each.before_ms),
         _ms(each.after_ms),
-        "" if each.ratio is None else amount(each.ratio),
+        _factor(each),
         "" if each.interval is None else span(each.interval),
         "" if each.share is None else percent(each.share),
     )
+
+
+def _factor(each: UpgradedStatement) -> str:
+    """How many times as fast it is; '' where that is not decided and nearly anything is possible."""
+    is_known = each.verdict != "not decided" or _is_narrow(each.interval)
+    return amount(each.ratio) if each.ratio is not None and is_known else ""
+
+
+def _is_narrow(interval: Interval | None) -> bool:
+    if interval is None or interval[0] is None or interval[1] is None:
+        return False
+    return interval[0] > 0 and interval[1] < _SPAN_MAX * interval[0]
 
 
 def _ms(value: float | None) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from pgassay.model.tuning.source import NO_RIGHT, TuneSource
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, is_weighed, looked_slower, slower_words
 from pgassay.tune.search.selection import STATEMENT_MARGIN
@@ -13,6 +14,8 @@ _STATEMENTS_SHOWN_MAX = 6
 # Of what is not proven: a statement that looked faster by less may be as fast.
 _LOOKED_MIN, _LOOKED_SHOWN_MAX = 1.5, 3
 _PROMISING_MAX = 3
+# Of the time: less than that changes little of the answer.
+_UNREAD_MIN = 0.1
 # What a statement's name has where it was measured with several sets of values.
 _SET = re.compile(r" \[\d+\]$")
 # How the warning begins that says why.
@@ -145,6 +148,17 @@ def _unsolved(
     if ended_unproven:
         lines.append(f"Finished only with unproven fixes: {', '.join(ended_unproven)}.")
     return " ".join(lines)
+
+
+def unread(source: TuneSource | None) -> str:
+    """What comes first where much was left out for want of a right: it decides what the rest is worth."""
+    lacking = [each for each in source.left_out if NO_RIGHT in each.reason] if source is not None else []
+    part = sum(each.share for each in lacking)
+    if part < _UNREAD_MIN:
+        return ""
+    why = lacking[0].reason.rpartition("; ")[2]
+    number = plural(len(lacking), "statement")
+    return f"{number} with {percent(part)} of the time {_was(len(lacking))} left out: {why}. "
 
 
 def has_nothing_to_do(fixes: Sequence[Fix], *, is_interrupted: bool = False) -> bool:

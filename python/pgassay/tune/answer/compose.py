@@ -17,7 +17,7 @@ from pgassay.model.tuning.tune_answer import (
 )
 from pgassay.plans.plan_shape import tells_of_arms
 from pgassay.record.experiment import StoredExperiment
-from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
+from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary, unread
 from pgassay.tune.answer.by_statement import answers, with_what_was_seen, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
 from pgassay.tune.answer.proof_verdict import FoundAndProved, is_weighed, joint_slower, slower_words
@@ -152,7 +152,7 @@ def _summary(
     proof: TuneProof | None,
     go_on: str,
 ) -> str:
-    return summary(
+    return unread(told.symptom.source) + summary(
         fixes,
         proof,
         told.symptom.seconds,

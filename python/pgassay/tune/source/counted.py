@@ -27,10 +27,17 @@ UTILITY, CATALOG, NESTED = "utility statements", "statements of catalogs", "stat
 HIDDEN, UNREADABLE = "statements of other roles", "statements that can't be read"
 # An index has nothing to find for them, so what can be improved has its places first.
 VALUES = "INSERTs of values, which search no table"
+# What took less of the time gains nobody anything, and a copy can hardly time it.
+TINY_SHARE = 1e-5
+TINY = "statements with less than 0.001 % of the time"
 # A statement that ran once may be somebody's own look at the data: it counts by its total alone.
 CALLS_MIN = 2
 _PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
+# Views of statistics that an extension makes, in whatever schema.
+_SYSTEM_VIEWS = ("pg_stat_statements", "pg_stat_statements_info")
+# pg_dump reads each sequence by these (src/bin/pg_dump/pg_dump.c, dumpSequenceData).
+_OF_A_SEQUENCE = ["last_value", "is_called"]
 _NOT_LOADED = "55000"
 
 _FIND = """
@@ -179,9 +186,9 @@ def choose(
 
     The three take turns, so that neither a report nor what is called often crowds out the rest. INSERTs of
     values have the places that others leave. Each has a name. Passed over, and counted by their kind: what
-    has no plan, what reads catalogs alone (pgassay's own reading, and that of other monitoring), what runs
-    within functions (its time is that of the call as well), and what the role may not see. `only`: the
-    numbers of those that are asked for; () for any.
+    has no plan, what reads catalogs alone (pgassay's own reading, that of other monitoring, pg_dump's of
+    sequences), what runs within functions (its time is that of the call as well), what took next to no time,
+    and what the role may not see. `only`: the numbers of those that are asked for; () for any.
     """
     ignored: Counter[str] = Counter()
     top = [row for row in rows if row.is_top]
@@ -194,6 +201,9 @@ def choose(
     shown = (row for row in top if row.query_id is not None and row.query != HIDDEN_TEXT)
     for row in _by_text(row for row in shown if not only or row.query_id in only):
         if row.calls <= 0:
+            continue
+        if not only and row.total_ms < TINY_SHARE * total_ms:
+            ignored[TINY] += 1
             continue
         try:
             tree = read(row.query)
@@ -279,7 +289,8 @@ def kind_of(tree: ast.Node) -> str:
         node for node in walk(tree) if isinstance(node, ast.RangeVar) and str(node.relname) not in named
     ]
     if tables:
-        return CATALOG if all(_is_of_the_system(table) for table in tables) else ""
+        is_catalog = all(map(_is_of_the_system, tables)) or _reads_a_sequence(tree)
+        return CATALOG if is_catalog else ""
     calls = [names_of(node.funcname) for node in walk(tree) if isinstance(node, ast.FuncCall)]
     of_the_system = all(
         words[0] in _SYSTEM_SCHEMAS or words[-1].startswith("pg_") for words in calls if words
@@ -288,9 +299,19 @@ def kind_of(tree: ast.Node) -> str:
 
 
 def _is_of_the_system(table: ast.RangeVar) -> bool:
-    if table.schemaname:
+    if table.schemaname and table.relname not in _SYSTEM_VIEWS:
         return str(table.schemaname) in _SYSTEM_SCHEMAS
     return str(table.relname).startswith("pg_")
+
+
+def _reads_a_sequence(tree: ast.Node) -> bool:
+    """Whether it is `SELECT last_value, is_called FROM name` and no more."""
+    if not isinstance(tree, ast.SelectStmt) or len(tree.fromClause or ()) != 1 or tree.whereClause:
+        return False
+    values = [target.val for target in tree.targetList or ()]
+    return [
+        names_of(each)[-1] if isinstance(each, ast.ColumnRef) else "" for each in values
+    ] == _OF_A_SEQUENCE
 
 
 def _name(tree: ast.Node, query_id: str, taken: Iterable[str]) -> str:

@@ -23,6 +23,8 @@ from pgassay.tune.source.source_server import APPLICATION, SourceServer
 from pgassay.words import duration, size
 
 PROGRAM = "pg_dump"
+# Of tune, with which a user gives the data in place of a dump.
+OPTION = "--dataset"
 FILE = "source.dump"
 # What a dump over a network takes, about: for the estimate alone.
 DUMP_BYTES_PER_S = 40e6
@@ -30,6 +32,18 @@ LOCK_WAIT_S = 10
 # The snapshot of the data, and a working copy of it; each arm of the proof has another, which shares its
 # blocks where the file system can. And the dump, packed, is about half of the tables.
 COPIES_MIN, PACKED_SHARE, MARGIN_BYTES = 2.0, 0.5, 256 * 1024**2
+# pg_dump locks every table, for which it needs SELECT on it and USAGE on its schema.
+_UNREADABLE = """
+SELECT DISTINCT CASE WHEN pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    THEN pg_catalog.format('table %I.%I', n.nspname, c.relname)
+    ELSE pg_catalog.format('schema %I', n.nspname) END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+    AND NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+        AND pg_catalog.has_table_privilege(c.oid, 'SELECT'))
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+        WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e')
+ORDER BY 1"""
 # Not of a block that can't be read.
 _LOCK = re.compile(r"\b(?:lock|deadlock)\b")
 _POLL_S = 0.2
@@ -42,8 +56,8 @@ _VARIABLES = {
 }  # fmt: skip
 
 
-def cost_sentence(source: SourceServer) -> str:
-    """What the dump costs the source, before it begins."""
+def cost_sentence(source: SourceServer, option: str = OPTION) -> str:
+    """What the dump costs the source, before it begins; `option`: the one that takes other data."""
     expected_s = source.table_bytes / DUMP_BYTES_PER_S
     costs = (
         "during that time it holds a snapshot, so VACUUM can't remove rows that die meanwhile, and ACCESS "
@@ -58,7 +72,7 @@ def cost_sentence(source: SourceServer) -> str:
     return (
         f"{PROGRAM} reads the tables of {source.name} ({size(source.table_bytes)}; {size(source.bytes)} with "
         f"indexes), about {duration(max(expected_s, 1.0))}; {costs}; to spare the source, stop here and use "
-        "--dataset folder:BASEBACKUP or dump:FILE"
+        f"{option} folder:BASEBACKUP or dump:FILE"
     )
 
 
@@ -73,13 +87,25 @@ def refuse_small_disk(source: SourceServer) -> None:
         )
 
 
-def refuse_without_program(build: Build) -> None:
+def refuse_without_program(
+    build: Build, option: str = OPTION, remedy: str = "choose a build with client programs (--pg apt:{major})"
+) -> None:
     """Raise UsageError where the build has no pg_dump."""
     if not (Path(build.bin_directory) / PROGRAM).exists():
         raise UsageError(
-            f"PostgreSQL {build.version} of {build.origin} comes without {PROGRAM}: choose a build with "
-            f"client programs (--pg apt:{build.major}), or give the data with --dataset dump:FILE"
+            f"PostgreSQL {build.version} of {build.origin} comes without {PROGRAM}: "
+            f"{remedy.format(major=build.major)}, or give the data with {option} dump:FILE"
         )
+
+
+def refuse_unreadable_tables(source: SourceServer, option: str = OPTION) -> None:
+    """Raise UsageError where the role may not read a table, which would end the dump after a long wait."""
+    with source.reading() as session:
+        names = [str(row[0]) for row in session.execute(_UNREADABLE).fetchall()]
+    if names:
+        others = f" and {len(names) - 1} more" if names[1:] else ""
+        said = f"permission denied for {names[0]}{others}"
+        raise UsageError(_complaint(said, source, option))
 
 
 @dataclass
@@ -96,11 +122,15 @@ PLAIN_FORMAT = ("--format=plain", "--no-owner", "--no-privileges", "--no-tablesp
 
 @contextlib.contextmanager
 def dumped(
-    source: SourceServer, build: Build, progress: Progress, options: Sequence[str] = CUSTOM_FORMAT
+    source: SourceServer,
+    build: Build,
+    progress: Progress,
+    options: Sequence[str] = CUSTOM_FORMAT,
+    option: str = OPTION,
 ) -> Iterator[Dumped]:
     """The dump of the database for the length of the `with` block, longer where `is_kept` is set.
 
-    `options`: of pg_dump, its format first of all.
+    `options`: of pg_dump, its format first of all. `option`: the user's, which takes other data.
 
     Raises UsageError with pg_dump's words where the role may not read a table, or a lock is not to be had.
     """
@@ -110,7 +140,7 @@ def dumped(
     is_kept = False
     try:
         folder.mkdir(mode=0o700)
-        _dump(source, build, folder / FILE, progress, options)
+        _dump(source, build, folder / FILE, progress, options, option)
         found = Dumped(folder / FILE)
         yield found
         if found.is_kept:
@@ -122,9 +152,16 @@ def dumped(
         registry.forget(token)
 
 
-def _dump(source: SourceServer, build: Build, file: Path, progress: Progress, options: Sequence[str]) -> None:
+def _dump(
+    source: SourceServer,
+    build: Build,
+    file: Path,
+    progress: Progress,
+    options: Sequence[str],
+    option: str = OPTION,
+) -> None:
     if "--schema-only" not in options:
-        progress.message(cost_sentence(source))
+        progress.message(cost_sentence(source, option))
     # Where pgassay is killed it goes with it, and its locks on the source with that.
     found = shutil.which("setpriv")
     dying_with_us = [found, "--pdeathsig", "TERM"] if found else []
@@ -143,7 +180,7 @@ def _dump(source: SourceServer, build: Build, file: Path, progress: Progress, op
             _end(process)
             raise
     if process.returncode != 0:
-        raise UsageError(_complaint(said, source))
+        raise UsageError(_complaint(said, source, option))
 
 
 def _watched(process: "subprocess.Popen[str]", source: SourceServer, file: Path, progress: Progress) -> str:
@@ -195,7 +232,7 @@ def variables(source: SourceServer) -> Mapping[str, str]:
     }  # fmt: skip
 
 
-def _complaint(said: str, source: SourceServer) -> str:
+def _complaint(said: str, source: SourceServer, option: str = OPTION) -> str:
     secret = str(source.resolved.parameters.get("password") or "")
     lines = [line.strip() for line in scrub(said, [secret]).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended unexpectedly"]
@@ -211,4 +248,4 @@ def _complaint(said: str, source: SourceServer) -> str:
         remedy = "try again when nobody changes tables"
     else:
         remedy = "fix that"
-    return f"{source.name} can't be dumped ({message}): {remedy}, or give the data with --dataset dump:FILE"
+    return f"{source.name} can't be dumped ({message}): {remedy}, or give the data with {option} dump:FILE"

@@ -16,9 +16,9 @@ from pglast.parser import ParseError
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
-from pgassay.model.tuning.source import SourceLeftOut
+from pgassay.model.tuning.source import NO_RIGHT, SourceLeftOut
 from pgassay.model.workload import Statement
-from pgassay.sql_text import without_literals
+from pgassay.sql_text import identifier, without_literals
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.rewrites.tree import RefusedError, cast, read, substitute, walk, write
 from pgassay.tune.source.alignment import (
@@ -48,6 +48,11 @@ _PREPARED = "pgassay_tune"
 # Lines of a log that are no statement of those wanted are told from them by their fingerprint.
 _TEXTS_KEPT_MAX = 20_000
 _SHOWN_MAX = 100
+_NOT_READ = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname::text = ANY (%s) AND n.nspname !~ '^pg_' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+        AND NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+            AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')))"""
 
 
 @dataclass
@@ -121,14 +126,26 @@ def gather(
         except (NoValueError, RefusedError, UsageError) as error:
             if isinstance(error, UsageError) and each.fingerprint in given:
                 raise
+            reason = str(error)
+            if isinstance(error, NoValueError):
+                reason += _lack_of_rights(session, source.role, each.tree)
             left_out.append(
-                SourceLeftOut(name=counted.name, sql=counted.sql, share=counted.share, reason=str(error))
+                SourceLeftOut(name=counted.name, sql=counted.sql, share=counted.share, reason=reason)
             )
             continue
         notes += [f"{counted.name}: {sentence}" for sentence in assumed]
         weight = float(f"{counted.calls / calls_min:.4g}")
         statements.append(statement.model_copy(update={"weight": weight}))
     return ServerStatements(tuple(statements), tuple(left_out), tuple(notes))
+
+
+def _lack_of_rights(session: ControlSession, role: str, tree: ast.Node) -> str:
+    """What to grant, as the end of a reason; '' where the role may read all tables of the statement."""
+    names = [str(node.relname) for node in walk(tree) if isinstance(node, ast.RangeVar)]
+    row = session.execute(_NOT_READ, (names,)).fetchone()
+    if row is None or not row[0]:
+        return ""
+    return f"; the role {role} {NO_RIGHT}: type GRANT pg_read_all_data TO {identifier(role)} there"
 
 
 def _wanted(counted: SourceStatement) -> WantedStatements:

@@ -33,7 +33,13 @@ from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.run_tune import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import SourceCounts, read_counted
-from pgassay.tune.source.dump import Dumped, dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.dump import (
+    Dumped,
+    dumped,
+    refuse_small_disk,
+    refuse_unreadable_tables,
+    refuse_without_program,
+)
 from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import LoggedValues, read_log
@@ -114,6 +120,8 @@ def tune_server(
         raise MeasurementError(
             f"{source.name} ended the session while its statements were read ({first_line(error)}): try again"
         ) from None
+    if not typed:
+        refuse_unreadable_tables(source)
     with host_lock(progress, wait=wait), _data(typed, source, build, progress) as (dataset, dump):
         request = _request(wanted, read, replace(compare, dataset=dataset), build, began_at)
         planned = plan_tune(request, progress.stage)

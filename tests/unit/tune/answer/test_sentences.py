@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 import tune_samples as samples
+from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.model.tuning.tune_answer import Fix
 from pgassay.report.tune import tune_page
-from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
+from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary, unread
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, NO_TIME, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
@@ -81,6 +82,18 @@ def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
     assert summary(fixes, None, 1.6, margin=0.03) == (
         "Nothing is recommended: 1 of 1 candidate was not tried, for the reason in its note."
     )
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.75, True), (0.05, False)])
+def test_what_was_left_out_for_want_of_a_right_comes_first(share: float, is_told: bool) -> None:
+    grant = "the role app may not read the tables: type GRANT pg_read_all_data TO app there"
+    left = [
+        SourceLeftOut(name="a", sql="SELECT $1", share=share, reason=f"$1: no value is known; {grant}"),
+        SourceLeftOut(name="b", sql="SELECT $1", share=0.2, reason="$1: no value is known"),
+    ]
+    told = TuneSource(name="db", version="17", seconds=1, statements=3, share=0.25, left_out=tuple(left))
+    sentence = f"1 statement with 75 % of the time was left out: {grant}. "
+    assert unread(told) == (sentence if is_told else "") and unread(None) == ""
 
 
 def test_what_the_planner_passes_over_needs_nothing() -> None:

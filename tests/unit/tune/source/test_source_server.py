@@ -19,7 +19,7 @@ from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
-from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
+from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, TINY, UTILITY, VALUES, choose
 from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source, plan_difference, time_difference
 from pgassay.tune.source.statement_files import left_out_text, statements_text
@@ -53,6 +53,30 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     (only,) = choose(rows, 20, only=frozenset({"3"})).chosen
     assert only.query_id == "3" and only.share == pytest.approx(50 / 2010)
     assert choose([], 5).chosen == ()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT stats_reset FROM public.pg_stat_statements_info",
+        'SELECT * FROM "monitoring".pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid',
+        "SELECT last_value, is_called FROM public.orders_id_seq",
+    ],
+)
+def test_what_pgassay_and_pg_dump_read_is_no_workload(sql: str) -> None:
+    found = choose([row(1, sql, 500.0), row(2, "SELECT last_value, note FROM counters", 5.0)], 5)
+    assert [each.query_id for each in found.chosen] == ["2"] and found.ignored == {CATALOG: 1}
+
+
+def test_what_took_next_to_no_time_is_passed_over_unless_it_is_asked_for() -> None:
+    rows = [
+        row(1, "SELECT * FROM orders", 1e6),
+        row(2, "SELECT * FROM a", 9.0),
+        row(3, "SELECT * FROM b", 11.0),
+    ]
+    found = choose(rows, 5)
+    assert [each.query_id for each in found.chosen] == ["1", "3"] and found.ignored == {TINY: 1}
+    assert [each.query_id for each in choose(rows, 5, only=frozenset({"2"})).chosen] == ["2"]
 
 
 def test_one_text_with_several_numbers_is_one_statement() -> None:
@@ -164,7 +188,7 @@ def test_pg_dump_is_held_to_channel_binding_where_the_user_is() -> None:
 )
 def test_what_pg_dump_complains_of_gets_a_remedy_that_can_be_typed(said: str, remedy: str) -> None:
     told = dump._complaint(f"pg_dump: error: query failed: ERROR:  {said}", source(role="read-only"))
-    assert f"{remedy}, or give the data" in told
+    assert told.endswith(f"{remedy}, or give the data with --dataset dump:FILE")
 
 
 # --- Faithful or not.
