@@ -95,6 +95,8 @@ pub struct Step {
     pub places: Span,
     /// Whether it reads without locks: what it sees is settled soon after it began.
     pub is_plain: bool,
+    /// Whether it goes on with a pipeline, or with the data of a COPY: the first step of that waits for the order.
+    pub is_within: bool,
 }
 
 /// How an execution ended.
