@@ -1,4 +1,4 @@
-"""A session that sends pipelines beside others that write the same rows: nobody waits for the other without end."""
+"""A session that sends pipelines beside others that write the same rows: none keeps the other waiting."""
 
 import random
 import threading
@@ -10,6 +10,7 @@ import pytest
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, replay
+from pgassay.traffic.summary import summarise
 from server.traffic.captures import Proxy, proxied, sql
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -69,5 +70,7 @@ def test_no_step_of_a_pipeline_waits_while_it_keeps_others_waiting(
         speed=speed,
     )
     result = replay(request, lambda _: None, lambda _: None)
+    told = {each.text: each.seconds for each in summarise(folder).families}
+    assert told == {each.text: pytest.approx(each.seconds_captured, abs=1e-6) for each in result.families}
     assert (result.reordered, result.diverged, result.sessions_lost) == (0, 0, 0)
     assert sql(server, "SELECT sum(n) FROM stock", "copy") == [(SESSIONS * ROUNDS * 5,)]

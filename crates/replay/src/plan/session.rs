@@ -6,15 +6,16 @@ use std::sync::Arc;
 use pgassay_capture::format::bind::name;
 use pgassay_capture::format::event::{Answer, Message, Rows};
 
+use super::batches::share_out;
 use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::requests::{Descriptions, Portal, Request, described, hangs_on_timing, syncs_in_copy};
 use super::shared::{Shared, span};
 use super::texts::{InSql, Text};
-use super::values::{Answering, Last};
+use super::values::Last;
 
-mod used;
+mod followed;
 
 /// A session while it is read.
 pub struct Reading {
@@ -41,6 +42,8 @@ pub struct Reading {
     /// By table, how far the open transaction's writes reach in the order of writes.
     reaches: HashMap<u32, u32>,
     syncs: u32,
+    /// Counts Syncs and Flushes.
+    batch: u32,
     readies: u32,
     answers: u32,
     free_ns: u64,
@@ -68,6 +71,7 @@ impl Reading {
             last: None,
             reaches: HashMap::new(),
             syncs: 0,
+            batch: 1,
             readies: 0,
             answers: 0,
             free_ns: 0,
@@ -106,6 +110,7 @@ impl Reading {
                 b'Q' | b'S' | b'F' | b'X' => false,
                 _ => self.is_running,
             };
+            self.batch += u32::from(matches!(message.tag, b'S' | b'H'));
             self.message(message, at_ns, &mut touched, shared);
         }
         let is_plain = touched.runs && !touched.is_locking && touched.written.is_empty();
@@ -227,6 +232,7 @@ impl Reading {
             is_query,
             step,
             cycle: self.syncs + u32::from(!is_query),
+            batch: if is_query { 0 } else { self.batch },
             sent_ns,
             is_lacking,
             portal,
@@ -268,36 +274,6 @@ impl Reading {
         }
     }
 
-    fn row(&mut self, row: &[u8], shared: &mut Shared<'_>) {
-        let Some(request) = self.requests.front() else {
-            return;
-        };
-        let columns = match self.columns {
-            Some(columns) => columns,
-            None => {
-                let Some(description) = self.descriptions.get(&request.text.family) else {
-                    return;
-                };
-                let portal = request.portal.as_ref();
-                let answering = Answering {
-                    database: self.database_number,
-                    text: &request.text,
-                    names: portal.map_or(&request.text.names, |portal| &portal.names),
-                    last: self.last.as_ref(),
-                    tables: &|word| shared.texts.tables(&self.database, word),
-                    description,
-                    formats: portal.map(|portal| &*portal.formats),
-                };
-                let found = shared.values.columns(&answering, &mut shared.plan);
-                self.columns = Some(found);
-                found
-            }
-        };
-        let columns = &shared.plan.columns[columns as usize];
-        let by = (self.number, request.step);
-        shared.values.made(columns, row, by, &mut self.made);
-    }
-
     fn ended(&mut self, kind: Kind, rows: Rows, at_ns: u64, shared: &mut Shared<'_>) {
         let columns = self.columns.take();
         let Some(request) = self.requests.front() else {
@@ -312,6 +288,7 @@ impl Reading {
             sum: rows.sum,
             busy_ns: at_ns.saturating_sub(self.free_ns.max(request.sent_ns)),
             step: request.step,
+            batch: request.batch,
             returned,
             columns: columns.unwrap_or(u32::MAX),
             is_lacking: request.is_lacking || hangs_on_timing(&kind),
@@ -389,6 +366,7 @@ impl Reading {
 
     /// The session is over, or the capture.
     pub fn finish(&mut self, shared: &mut Shared<'_>) {
+        share_out(&mut self.session.expected);
         for (_, begun) in std::mem::take(&mut self.begun) {
             let settled = Order::left(&begun, &mut shared.plan);
             self.settle(settled);

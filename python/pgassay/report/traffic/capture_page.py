@@ -65,6 +65,14 @@ def _statements(summary: CaptureSummary) -> Section:
         left = sum(each.share for each in summary.families[FAMILIES_SHOWN:])
         words = f"{plural(more, 'other')} with {percent_fixed(left, 1)} of the time: --json has them"
         blocks.append(Paragraph(words, QUIET))
+    if summary.pipelined_s:
+        part = share(summary.pipelined_s / summary.busy_s)
+        words = (
+            f"{seconds(summary.pipelined_s)} of this ({part}) is of pipelines. A server answers their "
+            "statements together, so what each took is not known, and they share it evenly. A capture of the "
+            "server's log (--log) has the time of each."
+        )
+        blocks.append(Paragraph(words, QUIET))
     heading = f"Statements by their share of the time ({seconds(summary.busy_s)} in all sessions)"
     return Section(heading, "statements", tuple(blocks), link="Statements")
 

@@ -1,4 +1,4 @@
-//! Where a session uses values: in statements' texts, and in the parameters of Bind.
+//! Values of a session that are followed: where it uses them, in texts and parameters, and in which rows they came.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pgassay_capture::format::event::Message;
 use super::super::requests::Portal;
 use super::super::shared::Shared;
 use super::super::texts::Text;
-use super::super::values::Used;
+use super::super::values::{Answering, Used};
 use super::Reading;
 
 /// Behind them no parameter of a statement is followed.
@@ -69,5 +69,35 @@ impl Reading {
             formats: Arc::from(bind.result_formats),
         };
         self.portals.insert(bind.portal.to_vec(), portal);
+    }
+
+    pub(super) fn row(&mut self, row: &[u8], shared: &mut Shared<'_>) {
+        let Some(request) = self.requests.front() else {
+            return;
+        };
+        let columns = match self.columns {
+            Some(columns) => columns,
+            None => {
+                let Some(description) = self.descriptions.get(&request.text.family) else {
+                    return;
+                };
+                let portal = request.portal.as_ref();
+                let answering = Answering {
+                    database: self.database_number,
+                    text: &request.text,
+                    names: portal.map_or(&request.text.names, |portal| &portal.names),
+                    last: self.last.as_ref(),
+                    tables: &|word| shared.texts.tables(&self.database, word),
+                    description,
+                    formats: portal.map(|portal| &*portal.formats),
+                };
+                let found = shared.values.columns(&answering, &mut shared.plan);
+                self.columns = Some(found);
+                found
+            }
+        };
+        let columns = &shared.plan.columns[columns as usize];
+        let by = (self.number, request.step);
+        shared.values.made(columns, row, by, &mut self.made);
     }
 }
