@@ -40,13 +40,19 @@ def _head(summary: CaptureSummary) -> Iterator[str]:
     yield (
         f"{plural(summary.sessions, 'session')}, at most {summary.sessions_most} at once; "
         f"{plural(summary.transactions, 'transaction')}; {plural(summary.statements, 'statement')} "
-        f"({rate:,.0f}/s); {plural(summary.errors, 'error')}, {plural(summary.cancels, 'cancel request')}"
+        f"({rate:,.0f}/s); {plural(summary.errors, 'error')}, {_cancels(summary)}"
     )
     each = summary.bytes / summary.statements if summary.statements else 0.0
     yield f"{size(summary.bytes)}, {each:.0f} bytes a statement"
     yield f"users: {_names(summary.users)}; databases: {_names(summary.databases)}"
     for note in summary.notes:
         yield f"note: {note}"
+
+
+def _cancels(summary: CaptureSummary) -> str:
+    # A log has the error of a statement that was cancelled, and not who asked for it.
+    is_log = summary.source == "log"
+    return "cancel requests are not in a log" if is_log else plural(summary.cancels, "cancel request")
 
 
 def _names(counts: dict[str, int]) -> str:
