@@ -100,6 +100,8 @@ def test_a_capture_ends_by_itself_and_is_opened_in_python(server: NativeTestServ
         (("dbname=x", "--out", "."), "is not empty"),
         (("dbname=x", "--out", ".", "--redact"), "is not empty"),
         (("show", "monday", "--redact"), "leave it out"),
+        (("dbname=x", "--out", "x", "--max-time", "0"), "--max-time: '0' is less than 1s: write"),
+        (("--log", "--out", "x"), "--log needs a file: write --log FILE"),
     ],
 )
 def test_what_can_t_be_captured_is_refused(words: tuple[str, ...], told: str) -> None:

@@ -1,5 +1,6 @@
 //! What is sent when, what each step waits for, and what came back then: worked out by one reading of the capture.
 
+mod batches;
 mod early;
 pub mod forms;
 mod links;
@@ -15,6 +16,7 @@ mod shared;
 mod texts;
 pub mod values;
 
+pub use batches::{Shares, is_together};
 pub use parts::{
     Column, Expected, Family, Form, Kind, Mark, Place, Plan, Returned, Session, Span, Step, Touch, Wait,
     Wanted,

@@ -36,6 +36,8 @@ _OF_PGBENCH = {
     "-p": "a running server is --server 'host=HOST port=5432 dbname=DATABASE'",
     "-U": "a running server is --server 'host=HOST user=USER dbname=DATABASE'",
 }
+# Values that are no numbers.
+_KINDS = {"FILE": "a file", "DIR": "a folder", "FOLDER": "a folder", "ADDRESS:PORT": "an address and a port"}
 # A command with as many options has them named where a wrong one was typed.
 _LISTED_MAX = 10
 _OF_LOADS = ("clients", "threads", "duration", "warmup", "protocol")
@@ -47,7 +49,9 @@ def sentence(parser: argparse.ArgumentParser, message: str) -> str:
         return _no_choice(parser, match[1], match[2].strip("'\""))
     if match := _WANTS_VALUE.fullmatch(message):
         action = parser._option_string_actions.get(match[1].split("/")[-1])
-        value = action.metavar or "VALUE" if action is not None else "VALUE"
+        value = str(action.metavar or "VALUE") if action is not None else "VALUE"
+        if value in _KINDS or "=" in value:
+            return f"{match[1]} needs {_KINDS.get(value, 'a value')}: write {match[1]} {value}"
         # A value that begins with a minus is taken for an option.
         return f"{match[1]} needs a value that is not negative: write {match[1]} {value}"
     if match := _BOTH.fullmatch(message):

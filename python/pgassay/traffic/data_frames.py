@@ -19,7 +19,7 @@ _SESSION_KEYS = (
 )
 _STATEMENT_KEYS = (
     *("session", "start_s", "end_s", "busy_ms", "text", "family", "protocol", "tag", "rows", "affected"),
-    "sqlstate",
+    *("sqlstate", "in_pipeline"),
 )
 
 
@@ -87,6 +87,7 @@ class OpenedCapture:
                     "rows": each.rows,
                     "affected": each.affected,
                     "sqlstate": each.sqlstate or None,
+                    "in_pipeline": each.in_pipeline,
                 }
             )
         return _table(rows, _STATEMENT_KEYS)

@@ -10,6 +10,7 @@ from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Captur
 FUNCTION_CALL = "(function call)"
 UNKNOWN_STATEMENT = "(prepared before the capture)"
 _COUNT_BYTES = 2
+_BEGINS = ("BEGIN", "START TRANSACTION")
 
 
 class Bound(NamedTuple):
@@ -22,9 +23,11 @@ class Bound(NamedTuple):
 class ExecutedStatement(NamedTuple):
     """One execution. Times are nanoseconds from the capture's time 0; `end_ns` is None where no answer came.
 
-    `busy_ns` is what its session spent on it: of a pipeline, from the answer before. `protocol` is simple,
-    extended or function. `status` is that of the transaction after it, '' within a pipeline. `bound`: the
-    values of an extended one.
+    `busy_ns` is what its session spent on it, at some time from `began_ns` on; of a batch (executions without
+    Sync or Flush between them, whose answers a server gives together) an even share. `in_pipeline`: other
+    statements share it too, and nobody can tell what each took. `protocol` is simple, extended or function.
+    `status` is that of the transaction after it, '' within a pipeline. `bound`: the values of an extended
+    one.
     """
 
     session: int
@@ -40,6 +43,8 @@ class ExecutedStatement(NamedTuple):
     left_out_bytes: int = 0
     status: str = ""
     bound: Bound | None = None
+    in_pipeline: bool = False
+    began_ns: int = 0
 
 
 class _Prepared(NamedTuple):
@@ -57,6 +62,7 @@ class _Request:
     kind: str
     text: str
     start_ns: int
+    batch: int = 0
     left_out_bytes: int = 0
     tag: str = ""
     rows: int = 0
@@ -72,10 +78,16 @@ class _Session:
     prepared: dict[bytes, _Prepared] = field(default_factory=dict)
     portals: dict[bytes, _Portal] = field(default_factory=dict)
     free_ns: int = 0
+    # Counts Syncs and Flushes.
+    batch: int = 0
+    # Executions of one batch whose answers came.
+    answered: list[ExecutedStatement] = field(default_factory=list)
 
 
 def statements(events: Iterable[CaptureEvent]) -> Iterator[ExecutedStatement]:
-    """Each execution, in the order of their ends; those without an answer when their session ends."""
+    """Each execution, in the order of their ends, those of a batch together; those without an answer when
+    their session ends.
+    """
     sessions: dict[int, _Session] = {}
     for event in events:
         session = sessions.get(event.session)
@@ -111,11 +123,14 @@ def _sent(session: _Session, message: Message, at_ns: int) -> None:
         session.portals[portal] = _Portal(prepared.text, Bound(values, prepared.types))
     elif tag == "E":
         executed = session.portals.get(message.body.partition(b"\0")[0], _Portal())
-        session.requests.append(_Request("E", executed.text, at_ns, bound=executed.bound))
+        session.requests.append(_Request("E", executed.text, at_ns, session.batch, bound=executed.bound))
     elif tag == "F":
         session.requests.append(_Request("F", FUNCTION_CALL, at_ns))
     elif tag == "S":
-        session.requests.append(_Request("S", "", at_ns))
+        session.batch += 1
+        session.requests.append(_Request("S", "", at_ns, session.batch))
+    elif tag == "H":
+        session.batch += 1
     elif tag == "d" and message.left_out_bytes is not None and session.requests:
         session.requests[-1].left_out_bytes += message.left_out_bytes
 
@@ -144,16 +159,17 @@ def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Execute
         first.rows += answer.rows.number
         first.affected = answer.affected if answer.affected is not None else first.affected
         if first.kind == "E":
-            yield _ended(session, requests.popleft(), at_ns, "")
+            yield from _executed(session, requests.popleft(), at_ns)
     elif answer.tag == "E":
         first.sqlstate = answer.content.decode("ascii", "replace")
         first.rows += answer.rows.number
         if first.kind == "E":
-            yield _ended(session, requests.popleft(), at_ns, "")
             # The server skips what follows, to the next Sync.
-            while requests and requests[0].kind == "E":
-                requests.popleft()
+            while len(requests) > 1 and requests[1].kind == "E":
+                del requests[1]
+            yield from _executed(session, requests.popleft(), at_ns)
     elif answer.tag == "Z":
+        yield from _shared(session)
         status = answer.content.decode("ascii", "replace")
         while requests:
             request = requests.popleft()
@@ -165,13 +181,44 @@ def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Execute
                 return
 
 
+def _executed(session: _Session, request: _Request, at_ns: int) -> Iterator[ExecutedStatement]:
+    """An execution's answer came: with the last of its batch all of them are given."""
+    session.answered.append(_ended(session, request, at_ns, ""))
+    following = session.requests[0].batch if session.requests else session.batch
+    if following != request.batch:
+        yield from _shared(session)
+
+
+def _shared(session: _Session) -> Iterator[ExecutedStatement]:
+    yield from shared_out(session.answered)
+    session.answered = []
+
+
+def shared_out(batch: list[ExecutedStatement]) -> Iterator[ExecutedStatement]:
+    """The executions of a batch, each with its share of what all took; crates/replay/src/plan/batches.rs does
+    the same. BEGIN, which drivers send with the first statement, takes next to nothing.
+    """
+    parts = [each for each in batch if each.tag not in _BEGINS] or batch
+    in_pipeline = len({each.text for each in parts}) > 1
+    total_ns, given = sum(each.busy_ns for each in batch), 0
+    for each in batch:
+        if each.tag in _BEGINS and parts is not batch:
+            yield each._replace(busy_ns=0, began_ns=batch[0].began_ns)
+            continue
+        share_ns = total_ns * (given + 1) // len(parts) - total_ns * given // len(parts)
+        given += 1
+        yield each._replace(busy_ns=share_ns, began_ns=batch[0].began_ns, in_pipeline=in_pipeline)
+
+
 def _ended(session: _Session, request: _Request, at_ns: int, status: str) -> ExecutedStatement:
-    busy_ns = at_ns - max(request.start_ns, session.free_ns)
+    began_ns = max(request.start_ns, session.free_ns)
     session.free_ns = at_ns
-    return _statement(session, request, at_ns, busy_ns, status)
+    ended = _statement(session, request, at_ns, at_ns - began_ns, status)
+    return ended._replace(began_ns=began_ns)
 
 
 def _unanswered(session: _Session) -> Iterator[ExecutedStatement]:
+    yield from _shared(session)
     for request in session.requests:
         if request.kind != "S":
             yield _statement(session, request, None, 0, "")

@@ -90,6 +90,7 @@ class _Sums:
     errors: int = 0
     cancels: int = 0
     busy_ns: int = 0
+    pipelined_ns: int = 0
 
     @property
     def width_ns(self) -> float:
@@ -122,6 +123,7 @@ class _Sums:
             return
         self.statements += 1
         self.busy_ns += statement.busy_ns
+        self.pipelined_ns += statement.busy_ns * statement.in_pipeline
         found = self.families[name]
         found.calls += 1
         found.rows += statement.rows
@@ -131,7 +133,7 @@ class _Sums:
             found.errors += 1
             self.errors += 1
         if statement.end_ns is not None:
-            self._spread(statement.end_ns - statement.busy_ns, statement.end_ns)
+            self._spread(statement.began_ns, statement.end_ns, statement.busy_ns)
         if statement.left_out_bytes:
             reasons = (*reasons, "copy")
         if statement.end_ns is None:
@@ -140,12 +142,13 @@ class _Sums:
             self.reasons[reason] += 1
             self.reason_ns[reason] += statement.busy_ns
 
-    def _spread(self, begin: int, end: int) -> None:
+    def _spread(self, begin: int, end: int, busy_ns: int) -> None:
         last = _place(self, end)
+        weight = busy_ns / max(end - begin, 1)
         self.ended[last] += 1
         for place in range(_place(self, begin), last + 1):
             from_ns, to_ns = place * self.width_ns, (place + 1) * self.width_ns
-            self.active_ns[place] += max(0.0, min(end, to_ns) - max(begin, from_ns))
+            self.active_ns[place] += weight * max(0.0, min(end, to_ns) - max(begin, from_ns))
 
 
 def _place(sums: _Sums, at_ns: int) -> int:
@@ -199,6 +202,7 @@ def summarise(folder: Path) -> CaptureSummary:
         errors=sums.errors,
         cancels=sums.cancels,
         busy_s=sums.busy_ns / 1e9,
+        pipelined_s=sums.pipelined_ns / 1e9,
         users=dict(sums.users.most_common()),
         databases=dict(sums.databases.most_common()),
         families=_families(sums),

@@ -41,6 +41,20 @@ def test_each_form_says_what_was_captured() -> None:
     assert json.loads(page.json())["families"][1]["text"] == "UPDATE <t> SET a = 'é'"
 
 
+def test_the_time_of_pipelines_is_told_as_shared_out() -> None:
+    plain = summary("SELECT ?")
+    assert "pipelines" not in page_of(plain).terminal()
+    words = " ".join(page_of(plain.model_copy(update={"pipelined_s": 0.5})).terminal().split())
+    assert "500 ms of this (25 %) is of pipelines" in words
+
+
+def test_a_log_is_not_said_to_have_no_cancel_requests() -> None:
+    proxied = summary("SELECT ?")
+    assert "0 cancel requests" in page_of(proxied).terminal(width=160)
+    logged = page_of(proxied.model_copy(update={"source": "log"})).terminal(width=160)
+    assert "1 error, cancel requests are not in a log" in logged and "0 cancel" not in logged
+
+
 def test_the_row_of_bars_is_drawn_in_ascii_too() -> None:
     page = page_of(summary("SELECT ?"))
     assert "▁▁▁▂▂" in page.terminal() and "█" in page.markdown()

@@ -75,12 +75,45 @@ DONE = Answer("C", b"SELECT", 1, ResultRows(1, 7, 3))
 READY = Answer("Z", b"I")
 
 
-def test_a_pipeline_s_executions_are_timed_from_the_answer_before() -> None:
+def test_executions_that_are_answered_together_share_their_time() -> None:
     found = session(PARSE, BIND, EXECUTE, BIND, EXECUTE, SYNC, DONE, DONE, READY, None)
     assert [each.text for each in found] == ["SELECT $1"] * 2
     assert [(each.start_ns, each.end_ns, each.busy_ns) for each in found] == [
-        (3000, 7000, 4000),
-        (5000, 8000, 1000),
+        (3000, 7000, 2500),
+        (5000, 8000, 2500),
+    ]
+    # One family's time is known all the same.
+    assert not any(each.in_pipeline for each in found)
+
+
+PARSE_OTHER = Message("P", b"u\0UPDATE t\0\0\0", "UPDATE t")
+BIND_OTHER = Message("B", b"\0u\0\0\0\0\0\0\0")
+PARSE_BEGIN = Message("P", b"b\0BEGIN\0\0\0", "BEGIN")
+BIND_BEGIN = Message("B", b"\0b\0\0\0\0\0\0\0")
+FLUSH = Message("H", b"")
+
+
+def test_what_each_statement_of_a_pipeline_took_is_told_as_unknown() -> None:
+    found = session(
+        *(PARSE, BIND, EXECUTE, PARSE_OTHER, BIND_OTHER, EXECUTE, SYNC, DONE, DONE, READY),
+        # A Flush has the first answered by itself.
+        *(BIND, EXECUTE, FLUSH, DONE, BIND_OTHER, EXECUTE, SYNC, DONE, READY, None),
+    )
+    assert [(each.text, each.busy_ns, each.in_pipeline) for each in found] == [
+        ("SELECT $1", 3000, True),
+        ("UPDATE t", 3000, True),
+        ("SELECT $1", 2000, False),
+        ("UPDATE t", 2000, False),
+    ]
+    assert {each.began_ns for each in found[:2]} == {3000}
+
+
+def test_begin_takes_no_share_of_the_statement_that_it_is_sent_with() -> None:
+    begun = Answer("C", b"BEGIN")
+    found = session(PARSE, PARSE_BEGIN, BIND_BEGIN, EXECUTE, BIND, EXECUTE, SYNC, begun, DONE, READY, None)
+    assert [(each.text, each.busy_ns, each.in_pipeline) for each in found] == [
+        ("BEGIN", 0, False),
+        ("SELECT $1", 5000, False),
     ]
 
 

@@ -39,6 +39,25 @@ pub struct Begun {
     marks: Vec<Mark>,
     /// Tables that it may write.
     pub written: Vec<u32>,
+    /// Whether an earlier step of its pipeline waits for it.
+    pub is_within: bool,
+}
+
+impl Begun {
+    /// Waits for what another would have waited for.
+    pub fn take_waits(&mut self, other: &mut Self) {
+        for (own, others) in [
+            (&mut self.waits, &mut other.waits),
+            (&mut self.reads, &mut other.reads),
+        ] {
+            for wait in others.drain(..) {
+                match own.iter_mut().find(|known| known.queue == wait.queue) {
+                    Some(known) => known.count = known.count.max(wait.count),
+                    None => own.push(wait),
+                }
+            }
+        }
+    }
 }
 
 impl Order {
@@ -71,9 +90,14 @@ impl Order {
         table * QUEUES_OF_A_TABLE + queue as u32
     }
 
-    fn wait(&self, table: u32, queue: Queue, waits: &mut Vec<Wait>) {
+    /// Keeps how many members the queues have now.
+    pub fn remember(&self, counts: &mut Vec<u32>) {
+        counts.clone_from(&self.counts);
+    }
+
+    fn wait(counts: &[u32], table: u32, queue: Queue, waits: &mut Vec<Wait>) {
         let queue = Self::number(table, queue);
-        let count = self.counts[queue as usize];
+        let count = counts[queue as usize];
         if count > 0 {
             waits.push(Wait { queue, count });
         }
@@ -86,14 +110,14 @@ impl Order {
         marks.push(Mark { queue, place });
     }
 
-    /// A step is sent; `open` are the tables that its transaction has written before.
+    /// A step is sent: tables that it touches and writes, and those that its transaction has written before. One of a
+    /// pipeline waits for what was done `before` the pipeline: for what came later it can't wait without a circle.
     pub fn begin(
         &mut self,
         step: usize,
-        touched: &[u32],
-        written: &[u32],
-        open: &[u32],
+        (touched, written, open): (&[u32], &[u32], &[u32]),
         is_plain: bool,
+        before: Option<&[u32]>,
     ) -> Begun {
         let mut begun = Begun {
             step,
@@ -103,11 +127,12 @@ impl Order {
         let mut tables: Vec<u32> = touched.iter().chain(open).copied().collect();
         tables.sort_unstable();
         tables.dedup();
+        let counts = before.unwrap_or(&self.counts);
         for table in tables {
-            self.wait(table, Queue::Commits, &mut begun.waits);
+            Self::wait(counts, table, Queue::Commits, &mut begun.waits);
             if !is_plain {
-                self.wait(table, Queue::Writes, &mut begun.waits);
-                self.wait(table, Queue::Reads, &mut begun.reads);
+                Self::wait(counts, table, Queue::Writes, &mut begun.waits);
+                Self::wait(counts, table, Queue::Reads, &mut begun.reads);
             }
         }
         if is_plain {
@@ -126,20 +151,24 @@ impl Order {
         }
     }
 
-    /// A step is over; where its transaction is so too, `committed` are all the tables that it wrote.
+    /// A step is over, and with the last of a transaction that one: `committed` are all the tables that it wrote.
     ///
     /// A write may have waited for a lock of a transaction whose commit was sent meanwhile. So it waits for the writes
     /// of that one, or it might take the lock first, and the two wait for each other.
     pub fn over(
         &mut self,
         mut begun: Begun,
-        committed: Option<&[u32]>,
+        is_of_commit: bool,
+        committed: &[u32],
         reaches: &mut HashMap<u32, u32>,
         plan: &mut Plan,
     ) -> (usize, Span, Span) {
         for &table in &begun.written {
             let queue = Self::number(table, Queue::Writes);
-            let count = self.committing[table as usize];
+            let count = match begun.is_within {
+                true => 0,
+                false => self.committing[table as usize],
+            };
             match begun.waits.iter_mut().find(|wait| wait.queue == queue) {
                 Some(wait) => wait.count = wait.count.max(count),
                 None if count > 0 => begun.waits.push(Wait { queue, count }),
@@ -148,10 +177,10 @@ impl Order {
             self.join(table, Queue::Writes, &mut begun.marks);
             reaches.insert(table, self.counts[queue as usize]);
         }
-        if committed.is_some() {
+        if is_of_commit {
             begun.waits.append(&mut begun.reads);
         }
-        for &table in committed.unwrap_or_default() {
+        for &table in committed {
             self.join(table, Queue::Commits, &mut begun.marks);
         }
         let waits = append(&mut plan.waits, &begun.waits);

@@ -95,6 +95,8 @@ pub struct Step {
     pub places: Span,
     /// Whether it reads without locks: what it sees is settled soon after it began.
     pub is_plain: bool,
+    /// Whether it goes on with a pipeline, or with the data of a COPY: the first step of that waits for the order.
+    pub is_within: bool,
 }
 
 /// How an execution ended.
@@ -125,10 +127,12 @@ pub struct Expected {
     pub rows: u64,
     /// The sum of their checksums.
     pub sum: u32,
-    /// What the session spent on it.
+    /// What the session spent on it; of a batch, its share of that.
     pub busy_ns: u64,
     /// The step that asked for it, counted within the session.
     pub step: u32,
+    /// Executions that follow each other with the same number were answered together; 0 for one that was alone.
+    pub batch: u32,
     /// Values that the server made, in [`Plan::returned`].
     pub returned: Span,
     /// Which columns they are of, in [`Plan::columns`].
@@ -147,6 +151,7 @@ impl Expected {
             sum: 0,
             busy_ns: 0,
             step: 0,
+            batch: 0,
             returned: Span::default(),
             columns: u32::MAX,
             is_lacking: false,

@@ -176,7 +176,14 @@ fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
 
 /// Steps wait for those of other sessions that made their values; gives the next free queue.
 fn wait_for_makers(plan: &mut Plan, all: &[Maker], done: &mut [Reading]) -> u32 {
-    let mut makers = Makers::default();
+    let sessions: HashMap<u32, &Session> = done.iter().map(|each| (each.number, &each.session)).collect();
+    let sent_ns = |(session, step): &Maker| {
+        let step = sessions
+            .get(session)
+            .and_then(|found| found.steps.get(*step as usize));
+        step.map_or(u64::MAX, |step| step.at_ns)
+    };
+    let mut makers = Makers::new(all.iter().map(sent_ns).collect());
     for reading in &*done {
         for step in &reading.session.steps {
             for place in &plan.places[step.places.range()] {
@@ -188,8 +195,14 @@ fn wait_for_makers(plan: &mut Plan, all: &[Maker], done: &mut [Reading]) -> u32 
     }
     let free = makers.settle(all, plan.queues_of_values);
     for reading in done {
-        for (number, step) in (0_u32..).zip(&mut reading.session.steps) {
-            makers.add(step, (reading.number, number), all, plan);
+        let steps = &mut reading.session.steps;
+        let mut first = 0;
+        for number in 0..steps.len() {
+            if !steps[number].is_within {
+                first = number;
+            }
+            let own = (reading.number, u32::try_from(number).unwrap_or(u32::MAX));
+            makers.add(steps, first, own, all, plan);
         }
     }
     free

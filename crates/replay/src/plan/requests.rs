@@ -17,6 +17,8 @@ pub struct Request {
     pub step: u32,
     /// It is over with this many ReadyForQuery.
     pub cycle: u32,
+    /// Executions of one number have no Sync and no Flush between them; 0 for one that is alone.
+    pub batch: u32,
     pub sent_ns: u64,
     pub is_lacking: bool,
     pub portal: Option<Portal>,

@@ -3,19 +3,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use pgassay_capture::format::bind::{Bind, format_of, name};
+use pgassay_capture::format::bind::name;
 use pgassay_capture::format::event::{Answer, Message, Rows};
 
+use super::batches::share_out;
 use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::requests::{Descriptions, Portal, Request, described, hangs_on_timing, syncs_in_copy};
 use super::shared::{Shared, span};
 use super::texts::{InSql, Text};
-use super::values::{Answering, Last, Used};
+use super::values::Last;
 
-/// Behind them no parameter of a statement is followed.
-const LITERALS_FROM: usize = 1 << 16;
+mod followed;
 
 /// A session while it is read.
 pub struct Reading {
@@ -30,12 +30,20 @@ pub struct Reading {
     portals: HashMap<Vec<u8>, Portal>,
     descriptions: Descriptions<u32>,
     begun: VecDeque<(u32, Begun)>,
+    /// Whether an execution was sent, and no Sync behind it.
+    is_running: bool,
+    /// The queues' counts when the first of them was.
+    before: Vec<u32>,
+    /// The step that waits for all of them.
+    first: usize,
     written: Vec<u32>,
     /// What lastval() tells of.
     last: Option<Last>,
     /// By table, how far the open transaction's writes reach in the order of writes.
     reaches: HashMap<u32, u32>,
     syncs: u32,
+    /// Counts Syncs and Flushes.
+    batch: u32,
     readies: u32,
     answers: u32,
     free_ns: u64,
@@ -56,10 +64,14 @@ impl Reading {
             portals: HashMap::new(),
             descriptions: Descriptions::default(),
             begun: VecDeque::new(),
+            is_running: false,
+            before: Vec::new(),
+            first: 0,
             written: Vec::new(),
             last: None,
             reaches: HashMap::new(),
             syncs: 0,
+            batch: 1,
             readies: 0,
             answers: 0,
             free_ns: 0,
@@ -76,10 +88,10 @@ impl Reading {
     pub fn sent(&mut self, messages: &[Message], at_ns: u64, shared: &mut Shared<'_>) {
         let from = shared.plan.bytes.len() as u64;
         let places_from = shared.plan.places.len();
-        let number = self.session.steps.len();
         let mut touched = Touched::default();
         let waited = (self.readies, self.answers);
         let mut needs_sync = false;
+        let was_running = self.is_running;
         for message in messages {
             if matches!(message.tag, b'd' | b'c' | b'f') {
                 self.syncs = syncs_in_copy(self.requests.back(), self.syncs);
@@ -93,16 +105,19 @@ impl Reading {
                 b'X' => false,
                 _ => true,
             };
+            self.is_running = match message.tag {
+                b'E' => true,
+                b'Q' | b'S' | b'F' | b'X' => false,
+                _ => self.is_running,
+            };
+            self.batch += u32::from(matches!(message.tag, b'S' | b'H'));
             self.message(message, at_ns, &mut touched, shared);
         }
         let is_plain = touched.runs && !touched.is_locking && touched.written.is_empty();
-        let begun = shared.order.begin(
-            number,
-            &touched.touched,
-            &touched.written,
-            &self.written,
-            is_plain,
-        );
+        let leads = |first: &Message| matches!(first.tag, b'd' | b'c' | b'f');
+        let is_data = !touched.runs && messages.first().is_some_and(leads);
+        let is_within = was_running || is_data;
+        let begun = self.begin(&touched, is_plain, (was_running, is_data), shared);
         if touched.commits {
             shared.order.commit(&self.reaches);
         }
@@ -118,8 +133,40 @@ impl Reading {
             marks: Span::default(),
             places: span(places_from, shared.plan.places.len()),
             is_plain,
+            is_within,
         });
         self.begun.push_back((over_readies, begun));
+    }
+
+    /// What the next step waits for. Before the Sync an earlier step's answers are not there, and its locks are held: no
+    /// step waits then for other sessions. The first does it for all, for what was done before it was sent.
+    fn begin(
+        &mut self,
+        touched: &Touched,
+        is_plain: bool,
+        (was_running, is_data): (bool, bool),
+        shared: &mut Shared<'_>,
+    ) -> Begun {
+        let number = self.session.steps.len();
+        if self.is_running && !was_running {
+            shared.order.remember(&mut self.before);
+        }
+        // Data wait for nothing but their COPY.
+        let open: &[u32] = if is_data { &[] } else { &self.written };
+        let tables = (&touched.touched[..], &touched.written[..], open);
+        let before = was_running.then_some(self.before.as_slice());
+        let mut begun = shared.order.begin(number, tables, is_plain, before);
+        begun.is_within = was_running || is_data;
+        if !begun.is_within {
+            self.first = number;
+            return begun;
+        }
+        let over = number - self.begun.len();
+        let first = self.first.checked_sub(over);
+        if let Some((_, first)) = first.and_then(|place| self.begun.get_mut(place)) {
+            first.take_waits(&mut begun);
+        }
+        begun
     }
 
     fn message(&mut self, message: &Message, at_ns: u64, touched: &mut Touched, shared: &mut Shared<'_>) {
@@ -185,60 +232,11 @@ impl Reading {
             is_query,
             step,
             cycle: self.syncs + u32::from(!is_query),
+            batch: if is_query { 0 } else { self.batch },
             sent_ns,
             is_lacking,
             portal,
         });
-    }
-
-    /// Values in a statement's text, which begins at a place of the message's body.
-    fn literals(&self, text: &Text, message: &Message, (start, from): (u64, usize), shared: &mut Shared<'_>) {
-        // An empty statement is sent instead.
-        if text.has_secret {
-            return;
-        }
-        for (index, range) in text.values.iter().enumerate() {
-            let used = Used {
-                database: self.database_number,
-                family: text.family,
-                index: LITERALS_FROM + index,
-                message: start,
-                at: start + 5 + (from + range.start) as u64,
-                ..Used::default()
-            };
-            let value = &message.body[from + range.start..from + range.end];
-            shared.values.used(used, text, value, &mut shared.plan);
-        }
-    }
-
-    fn bind(&mut self, message: &Message, start: u64, shared: &mut Shared<'_>) {
-        let Some(bind) = Bind::read(&message.body) else {
-            return;
-        };
-        let text = self.statements.get(bind.statement).cloned().unwrap_or_default();
-        for (index, range) in bind.values.iter().enumerate() {
-            let Some(range) = range else {
-                continue;
-            };
-            let used = Used {
-                database: self.database_number,
-                family: text.family,
-                index,
-                message: start,
-                at: start + 5 + range.start as u64,
-                is_binary: format_of(&bind.formats, index) == 1,
-                is_parameter: true,
-            };
-            let value = &message.body[range.clone()];
-            shared.values.used(used, &text, value, &mut shared.plan);
-        }
-        let value = |index: usize| Some(&message.body[bind.values.get(index)?.clone()?]);
-        let portal = Portal {
-            names: text.calls.names(value),
-            text,
-            formats: Arc::from(bind.result_formats),
-        };
-        self.portals.insert(bind.portal.to_vec(), portal);
     }
 
     /// Answers that came together.
@@ -276,36 +274,6 @@ impl Reading {
         }
     }
 
-    fn row(&mut self, row: &[u8], shared: &mut Shared<'_>) {
-        let Some(request) = self.requests.front() else {
-            return;
-        };
-        let columns = match self.columns {
-            Some(columns) => columns,
-            None => {
-                let Some(description) = self.descriptions.get(&request.text.family) else {
-                    return;
-                };
-                let portal = request.portal.as_ref();
-                let answering = Answering {
-                    database: self.database_number,
-                    text: &request.text,
-                    names: portal.map_or(&request.text.names, |portal| &portal.names),
-                    last: self.last.as_ref(),
-                    tables: &|word| shared.texts.tables(&self.database, word),
-                    description,
-                    formats: portal.map(|portal| &*portal.formats),
-                };
-                let found = shared.values.columns(&answering, &mut shared.plan);
-                self.columns = Some(found);
-                found
-            }
-        };
-        let columns = &shared.plan.columns[columns as usize];
-        let by = (self.number, request.step);
-        shared.values.made(columns, row, by, &mut self.made);
-    }
-
     fn ended(&mut self, kind: Kind, rows: Rows, at_ns: u64, shared: &mut Shared<'_>) {
         let columns = self.columns.take();
         let Some(request) = self.requests.front() else {
@@ -320,6 +288,7 @@ impl Reading {
             sum: rows.sum,
             busy_ns: at_ns.saturating_sub(self.free_ns.max(request.sent_ns)),
             step: request.step,
+            batch: request.batch,
             returned,
             columns: columns.unwrap_or(u32::MAX),
             is_lacking: request.is_lacking || hangs_on_timing(&kind),
@@ -370,11 +339,18 @@ impl Reading {
         self.written.dedup();
         let is_committed = status == b'I';
         let last = over.len().saturating_sub(1);
+        let first = over
+            .iter()
+            .rposition(|(_, begun)| !begun.is_within)
+            .unwrap_or(last);
         for (index, (_, begun)) in over.into_iter().enumerate() {
-            let committed = (is_committed && index == last).then_some(self.written.as_slice());
-            let settled = shared
-                .order
-                .over(begun, committed, &mut self.reaches, &mut shared.plan);
+            let committed: &[u32] = match is_committed && index == last {
+                true => &self.written,
+                false => &[],
+            };
+            let is_of_commit = is_committed && index >= first;
+            let (reaches, plan) = (&mut self.reaches, &mut shared.plan);
+            let settled = shared.order.over(begun, is_of_commit, committed, reaches, plan);
             self.settle(settled);
         }
         if is_committed {
@@ -390,6 +366,7 @@ impl Reading {
 
     /// The session is over, or the capture.
     pub fn finish(&mut self, shared: &mut Shared<'_>) {
+        share_out(&mut self.session.expected);
         for (_, begun) in std::mem::take(&mut self.begun) {
             let settled = Order::left(&begun, &mut shared.plan);
             self.settle(settled);

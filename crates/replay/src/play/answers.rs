@@ -9,7 +9,7 @@ use pgassay_capture::proxy::{
 
 use super::made::Made;
 use super::tally::{Tally, record};
-use crate::plan::{Kind, Plan, Session};
+use crate::plan::{Kind, Plan, Session, Shares, is_together};
 
 /// When a step was meant to go out, and went.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,9 @@ pub struct Answers {
     /// So many values of the expected rows have come.
     returned: usize,
     free_ns: u64,
+    /// The executions of a batch that were answered: their places, whether they are as they were; and their time.
+    batch: Vec<(usize, bool)>,
+    batch_ns: u64,
     /// ReadyForQuery so far.
     pub readies: u32,
     /// Other answers since the last one; behind an error none comes before the next one, so nobody waits for more.
@@ -67,6 +70,8 @@ impl Answers {
             expected: 0,
             returned: 0,
             free_ns: 0,
+            batch: Vec::new(),
+            batch_ns: 0,
             readies: 0,
             answers: 0,
             is_open: false,
@@ -174,13 +179,31 @@ impl Answers {
         let busy_ns = now_ns.saturating_sub(self.free_ns.max(sent_ns));
         self.free_ns = now_ns;
         let error = if tag == b'E' { self.error.as_str() } else { "" };
-        against
+        let is_same = against
             .tally
-            .count(expected, &came, (rows.count, rows.sum), busy_ns, error);
+            .count(expected, &came, (rows.count, rows.sum), error);
+        self.batch.push((self.expected - 1, is_same));
+        self.batch_ns += busy_ns;
+        let next = session.expected.get(self.expected);
+        if !next.is_some_and(|next| is_together(expected, next)) {
+            self.share_out(session, against.tally);
+        }
         record(&mut against.tally.latency, now_ns.saturating_sub(intended_ns));
     }
 
+    /// Executions of a batch share its time, as they do in the capture.
+    fn share_out(&mut self, session: &Session, tally: &mut Tally) {
+        let expected = |place: usize| &session.expected[place];
+        let kinds = self.batch.iter().map(|(place, _)| &expected(*place).kind);
+        let mut shares = Shares::new(std::mem::take(&mut self.batch_ns), kinds);
+        for (place, is_same) in self.batch.drain(..) {
+            let expected = expected(place);
+            tally.took(expected, is_same, shares.next(&expected.kind));
+        }
+    }
+
     fn ready(&mut self, session: &Session, tally: &mut Tally, now_ns: u64) {
+        self.share_out(session, tally);
         self.readies += 1;
         (self.is_in_copy, self.copies) = (false, 0);
         self.answers = 0;
@@ -197,12 +220,12 @@ impl Answers {
         }
     }
 
-    /// What the execution took then whose answer comes next; 0 where none does.
+    /// What the execution took then whose answer comes next, with those that are answered together with it; 0 where none
+    /// does.
     pub fn awaited_ns(&self, session: &Session) -> u64 {
-        session
-            .expected
-            .get(self.expected)
-            .map_or(0, |expected| expected.busy_ns)
+        let rest = session.expected.get(self.expected..).unwrap_or_default();
+        let next = rest.chunk_by(is_together).next().unwrap_or_default();
+        next.iter().map(|expected| expected.busy_ns).sum()
     }
 
     /// Whether all has come that came then.
@@ -212,6 +235,7 @@ impl Answers {
 
     /// The session is over: what has not come will not come.
     pub fn finish(&mut self, session: &Session, tally: &mut Tally, why: &str) {
+        self.share_out(session, tally);
         for expected in &session.expected[self.expected.min(session.expected.len())..] {
             if expected.kind != Kind::Ready {
                 tally.count_missing(expected, why);
@@ -232,21 +256,74 @@ fn message(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Expected;
 
-    #[test]
-    fn behind_an_error_nobody_waits_for_answers_that_do_not_come() {
-        let session = Session {
+    fn session(expected: Vec<Expected>) -> Session {
+        Session {
             begin_ns: 0,
             end_ns: None,
             parameters: Vec::new(),
             user: String::new(),
             database: String::new(),
             steps: Vec::new(),
-            expected: Vec::new(),
+            expected,
             cancels: Vec::new(),
             after_ended: 0,
             ended_place: None,
+        }
+    }
+
+    #[test]
+    fn executions_that_are_answered_together_share_their_time_as_in_the_capture() {
+        let of = |family, batch| Expected {
+            kind: Kind::Complete(std::sync::Arc::from(&b"SELECT"[..]), Some(1)),
+            family,
+            batch,
+            ..Expected::ready()
         };
+        // The last of the batch is refused, and the one behind it comes alone.
+        let session = session(vec![
+            of(0, 1),
+            of(1, 1),
+            Expected::ready(),
+            of(1, 2),
+            Expected::ready(),
+        ]);
+        let (plan, mut made, mut tally) = (Plan::default(), Made::default(), Tally::new(2));
+        let steps = VecDeque::from([Sent {
+            step: 0,
+            over_readies: 1,
+            intended_ns: 0,
+            sent_ns: 0,
+        }]);
+        let mut answers = Answers::new();
+        let done = b"C\0\0\0\x0dSELECT 1\0".as_slice();
+        let ready = b"Z\0\0\0\x05I".as_slice();
+        for (bytes, now_ns) in [
+            (done, 600),
+            (b"E\0\0\0\x0cC42P01\0\0", 600),
+            (ready, 600),
+            (done, 607),
+        ] {
+            let against = Against {
+                plan: &plan,
+                session: &session,
+                steps: &steps,
+                made: &mut made,
+                tally: &mut tally,
+            };
+            answers.take(bytes, now_ns, against).unwrap();
+        }
+        let took = |family: usize| {
+            let found = tally.families[family].as_deref().unwrap();
+            (found.replayed_ns, found.same_ns)
+        };
+        assert_eq!([took(0), took(1)], [(300, 300), (307, 7)]);
+    }
+
+    #[test]
+    fn behind_an_error_nobody_waits_for_answers_that_do_not_come() {
+        let session = session(Vec::new());
         let (plan, mut made, mut tally) = (Plan::default(), Made::default(), Tally::new(0));
         let mut answers = Answers::new();
         let mut take = |answers: &mut Answers, bytes: &[u8]| {

@@ -83,13 +83,11 @@ impl Tally {
         }
     }
 
-    /// An execution's outcome: what came, its rows with their sum, and how long it took.
-    pub fn count(&mut self, expected: &Expected, came: &Kind, rows: (u64, u32), busy_ns: u64, error: &str) {
+    /// An execution's outcome: what came, and its rows with their sum; whether they are as in the capture.
+    pub fn count(&mut self, expected: &Expected, came: &Kind, rows: (u64, u32), error: &str) -> bool {
         self.replayed += 1;
         let is_same = is_same(expected, came, rows.0);
         let family = self.family(expected);
-        family.replayed_ns += busy_ns;
-        record(&mut family.times, busy_ns);
         if expected.is_lacking {
             self.lacking += 1;
         } else if !is_same {
@@ -97,9 +95,21 @@ impl Tally {
             family.diverge(expected, said);
         } else {
             family.same += 1;
-            family.same_ns += busy_ns;
             let is_other = rows.1 != expected.sum && expected.kind != Kind::Unknown;
             family.other_values += u64::from(is_other);
+        }
+        is_same && !expected.is_lacking
+    }
+
+    /// How long an execution took that was counted.
+    pub fn took(&mut self, expected: &Expected, is_same: bool, busy_ns: u64) {
+        let Some(family) = self.families[expected.family as usize].as_deref_mut() else {
+            return;
+        };
+        family.replayed_ns += busy_ns;
+        record(&mut family.times, busy_ns);
+        if is_same {
+            family.same_ns += busy_ns;
         }
     }
 
@@ -198,8 +208,10 @@ mod tests {
             ..Expected::ready()
         };
         let mut tally = Tally::new(1);
-        tally.count(&expected, &done, (0, 0), 6_000, "");
-        tally.count(&expected, &Kind::Error(*b"42883"), (0, 0), 10, "no function");
+        let is_same = tally.count(&expected, &done, (0, 0), "");
+        tally.took(&expected, is_same, 6_000);
+        let is_same = tally.count(&expected, &Kind::Error(*b"42883"), (0, 0), "no function");
+        tally.took(&expected, is_same, 10);
         tally.count_missing(&expected, "not executed");
         let family = tally.families[0].as_deref().unwrap();
         assert_eq!((family.calls, family.diverged), (3, 2));

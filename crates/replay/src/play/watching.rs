@@ -54,7 +54,8 @@ impl<O: Opener> Player<O> {
                 continue;
             };
             let waited_ns = now_ns.saturating_sub(blocked.since_ns);
-            let holds_locks = self.played[session].answers.is_open;
+            let held = &self.played[session];
+            let holds_locks = held.answers.is_open || self.plan.sessions[session].steps[held.next].is_within;
             let by = &self.played[blocked.by];
             let is_stuck = match by.sent.front() {
                 Some(sent) => {

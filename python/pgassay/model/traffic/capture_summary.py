@@ -38,7 +38,10 @@ class Unreplayable(_Frozen):
 
 
 class CaptureSummary(_Frozen):
-    """A capture, summed up. Times in seconds; `busy_s` is the statements' time, added up over sessions."""
+    """A capture, summed up. Times in seconds; `busy_s` is the statements' time, added up over sessions.
+
+    `pipelined_s` of it is of pipelines of several statements, which share it evenly.
+    """
 
     schema_: int = Field(default=1, alias="schema", serialization_alias="schema")
     folder: str
@@ -55,6 +58,7 @@ class CaptureSummary(_Frozen):
     errors: int
     cancels: int
     busy_s: float
+    pipelined_s: float = 0.0
     users: dict[str, int]
     databases: dict[str, int]
     families: list[CaptureFamily]

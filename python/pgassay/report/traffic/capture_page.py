@@ -40,13 +40,19 @@ def _head(summary: CaptureSummary) -> Iterator[str]:
     yield (
         f"{plural(summary.sessions, 'session')}, at most {summary.sessions_most} at once; "
         f"{plural(summary.transactions, 'transaction')}; {plural(summary.statements, 'statement')} "
-        f"({rate:,.0f}/s); {plural(summary.errors, 'error')}, {plural(summary.cancels, 'cancel request')}"
+        f"({rate:,.0f}/s); {plural(summary.errors, 'error')}, {_cancels(summary)}"
     )
     each = summary.bytes / summary.statements if summary.statements else 0.0
     yield f"{size(summary.bytes)}, {each:.0f} bytes a statement"
     yield f"users: {_names(summary.users)}; databases: {_names(summary.databases)}"
     for note in summary.notes:
         yield f"note: {note}"
+
+
+def _cancels(summary: CaptureSummary) -> str:
+    # A log has the error of a statement that was cancelled, and not who asked for it.
+    is_log = summary.source == "log"
+    return "cancel requests are not in a log" if is_log else plural(summary.cancels, "cancel request")
 
 
 def _names(counts: dict[str, int]) -> str:
@@ -64,6 +70,14 @@ def _statements(summary: CaptureSummary) -> Section:
     if more > 0:
         left = sum(each.share for each in summary.families[FAMILIES_SHOWN:])
         words = f"{plural(more, 'other')} with {percent_fixed(left, 1)} of the time: --json has them"
+        blocks.append(Paragraph(words, QUIET))
+    if summary.pipelined_s:
+        part = share(summary.pipelined_s / summary.busy_s)
+        words = (
+            f"{seconds(summary.pipelined_s)} of this ({part}) is of pipelines. A server answers their "
+            "statements together, so what each took is not known, and they share it evenly. A capture of the "
+            "server's log (--log) has the time of each."
+        )
         blocks.append(Paragraph(words, QUIET))
     heading = f"Statements by their share of the time ({seconds(summary.busy_s)} in all sessions)"
     return Section(heading, "statements", tuple(blocks), link="Statements")

@@ -6,6 +6,7 @@ import sys
 from pgassay.cli import options
 from pgassay.cli.output import publish
 from pgassay.errors import UsageError
+from pgassay.value_syntax import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pgassay.traffic.redacting import Redacted
 
 LISTEN_DEFAULT = "127.0.0.1:6432"
+# In no time nothing would be recorded.
+TIME_S_MIN = 1.0
 EPILOG = """examples:
   pgassay capture postgresql://app@db1/shop --out monday
   pgassay capture 'host=/run/postgresql dbname=shop' --out monday --max-time 10m --only users=app,web
@@ -59,7 +62,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--out", type=options.folder, metavar="DIR", help="the capture's folder, which is created"
     )
-    parser.add_argument("--max-time", type=options.duration, metavar="TIME", help="stop after this long")
+    time = options.typed(quantities.seconds, least=TIME_S_MIN)
+    parser.add_argument("--max-time", type=time, metavar="TIME", help="stop after this long")
     parser.add_argument(
         "--no-copy-data", action="store_true", help="keep only the length of COPY FROM STDIN data"
     )
