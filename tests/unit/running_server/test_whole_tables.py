@@ -6,7 +6,7 @@ from typing import Any
 from running_server.test_statement_findings import ORDERS, called, found, plan
 
 from pgassay.running_server.diagnosis.estimated_plans import _shape
-from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, SchemaFacts, TableFacts
 
 COUNTED = called("7", "SELECT count(*) FROM visits WHERE at = $1", 100, 1.0, 100)
 VISITS = replace(ORDERS, partition_of=("public", "visits"), indexes={})
@@ -66,3 +66,26 @@ def test_statistics_that_the_role_may_not_see_are_not_said_to_be_none() -> None:
     assert not _shape(year.model_copy(update={"rows": -1}), every, is_hidden=True).is_analyzed
     assert _shape(year, every, is_hidden=True).partition_of == ("public", "visits")
     assert _shape(top, every, is_hidden=False).partition_of is None
+
+
+def test_a_partitioned_table_that_refers_gets_one_index_for_all_its_partitions() -> None:
+    key = ConstraintFacts(
+        name="lines_fkey", kind="foreign", columns=("visit",), definition="", referenced_schema="public",
+        referenced_table="visits", referenced_columns=("id",),
+    )  # fmt: skip
+    table = TableFacts(schema_="public", name="visits", kind="table", columns=())
+    lines = TableFacts(schema_="public", name="lines", kind="partitioned", columns=(), constraints=(key,))
+    parts = [
+        lines.model_copy(
+            update={"name": f"lines_{year}", "kind": "table", "rows": 60_000.0, "parent": "lines",
+                    "parent_schema": "public"}
+        )
+        for year in (2024, 2025)
+    ]  # fmt: skip
+    shape = _shape(table, facts(table, lines, *parts), is_hidden=False)
+    (only,) = shape.referencing
+    assert (only.table, only.rows, only.is_indexed) == ("lines", 120_000, False)
+    document = plan("ModifyTable", Operation="Delete", Schema="public", **{"Relation Name": "visits"})
+    statement = called("8", "DELETE FROM visits WHERE id = $1", 10, 2.0, 10)
+    ((_, _, sql),) = found(document, statement, tables=(replace(shape, is_analyzed=True),))
+    assert sql == "CREATE INDEX ON lines (visit); -- writes wait until it is made"

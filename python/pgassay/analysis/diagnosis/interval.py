@@ -36,13 +36,17 @@ class Session:
 
 @dataclass(frozen=True)
 class Referencing:
-    """A foreign key of another table that refers to a table; is_indexed: an index begins with its columns."""
+    """A foreign key of another table that refers to a table; is_indexed: an index begins with its columns.
+
+    rows: of a partitioned table those of its partitions.
+    """
 
     schema: str
     table: str
     columns: tuple[str, ...]
     rows: float
     is_indexed: bool
+    is_partitioned: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from pgassay.words import figure, join, size
 _KEPT_MAX = 0.1
 # A table of fewer rows is fully read sooner than by an index, or as soon.
 _TABLE_ROWS_MIN = 1000.0
+# PostgreSQL makes no index CONCURRENTLY on a partitioned table.
+_LOCK = "writes wait until it is made"
 _VALUE = re.compile(r"(?<!interval )'[^']*'")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
@@ -138,7 +140,7 @@ def _create_indexes(table: TableShape, each: Sequence[str], method: str = "", no
     how = "CREATE INDEX" if table.partition_of is not None else "CREATE INDEX CONCURRENTLY"
     place = table_in_sql(*(table.partition_of or (table.schema, table.name)))
     if table.partition_of is not None:
-        note = "; ".join(filter(None, (note, "writes wait until it is made")))
+        note = "; ".join(filter(None, (note, _LOCK)))
     made = " ".join(f"{how} ON {place}{method} ({columns});" for columns in each)
     return f"{made} -- {note}" if note else made
 
@@ -216,7 +218,9 @@ def _foreign_keys(known: Known) -> Iterator[StatementFinding]:
                 sentence=f"{shown_table(each.schema, each.table)} is searched completely, "
                 f"{rows_words(each.rows)}, for references to each deleted row: its foreign key has no "
                 f"index on {columns}",
-                sql=f"CREATE INDEX CONCURRENTLY ON {place} ({keys});",
+                sql=f"CREATE INDEX ON {place} ({keys}); -- {_LOCK}"
+                if each.is_partitioned
+                else f"CREATE INDEX CONCURRENTLY ON {place} ({keys});",
             )
 
 

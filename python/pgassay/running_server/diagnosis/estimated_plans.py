@@ -7,7 +7,7 @@ those that a session of this role has on the server.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -42,6 +42,8 @@ _HIDDEN = (
     "ON n.oid = relnamespace WHERE relkind IN ('r', 'p', 'm') AND "
     "(NOT pg_catalog.has_any_column_privilege(c.oid, 'SELECT') OR pg_catalog.row_security_active(c.oid))"
 )
+# The partitioned table of each partition, both by schema and name.
+_Parents = Mapping[tuple[str, str], tuple[str, str]]
 # Of VERBOSE only the schemas are wanted.
 _OUTPUT = "Output"
 
@@ -239,18 +241,21 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         indexes={index.name: _keys(index) for index in table.indexes if index.valid},
         referencing=tuple(_referencing(table, facts.tables)),
         types={column.name: column.type for column in table.columns},
-        partition_of=_top_of(table, facts.tables),
+        partition_of=_top_of(table, _parents(facts.tables)),
     )
 
 
-def _top_of(table: TableFacts, others: Sequence[TableFacts]) -> tuple[str, str] | None:
+def _parents(tables: Sequence[TableFacts]) -> _Parents:
+    return {
+        (each.schema_, each.name): (each.parent_schema or "", each.parent) for each in tables if each.parent
+    }
+
+
+def _top_of(table: TableFacts, parents: _Parents) -> tuple[str, str] | None:
     """The partitioned table that a partition belongs to, through all levels; None for none."""
-    parents = {(each.schema_, each.name): (each.parent_schema or "", each.parent) for each in others}
-    top: tuple[str, str] | None = None
-    above = (table.parent_schema or "", table.parent)
-    while above[1] is not None:
-        top = (above[0], above[1])
-        above = parents.get(top, ("", None))
+    top = parents.get((table.schema_, table.name))
+    while top is not None and top in parents:
+        top = parents[top]
     return top
 
 
@@ -258,24 +263,39 @@ def _keys(index: IndexFacts) -> tuple[str, ...]:
     return tuple(key.column or f"({key.expression})" for key in index.keys)
 
 
-def _referencing(table: TableFacts, others: Iterable[TableFacts]) -> Iterator[Referencing]:
+def _referencing(table: TableFacts, others: Sequence[TableFacts]) -> Iterator[Referencing]:
+    keys = {
+        (other.schema_, other.name): {
+            each.columns
+            for each in other.constraints
+            if each.kind == "foreign"
+            and (each.referenced_schema, each.referenced_table) == (table.schema_, table.name)
+        }
+        for other in others
+    }
     for other in others:
-        for constraint in other.constraints:
-            refers = (constraint.referenced_schema, constraint.referenced_table) == (
-                table.schema_,
-                table.name,
-            )
-            if constraint.kind != "foreign" or not refers:
-                continue
-            wanted = set(constraint.columns)
+        # A partition has the keys of its partitioned table, where their index goes.
+        inherited = keys.get((other.parent_schema or "", other.parent or ""), set())
+        for columns in sorted(keys[other.schema_, other.name] - inherited):
             yield Referencing(
                 schema=other.schema_,
                 table=other.name,
-                columns=constraint.columns,
-                rows=other.rows,
+                columns=columns,
+                rows=_rows(other, others),
                 is_indexed=any(
-                    set(_keys(index)[: len(wanted)]) == wanted
+                    set(_keys(index)[: len(columns)]) == set(columns)
                     for index in other.indexes
                     if index.valid and index.predicate is None
                 ),
+                is_partitioned=other.kind == "partitioned",
             )
+
+
+def _rows(table: TableFacts, others: Sequence[TableFacts]) -> float:
+    """Its rows; autovacuum never counts those of a partitioned table."""
+    if table.kind != "partitioned":
+        return table.rows
+    top, parents = (table.schema_, table.name), _parents(others)
+    return sum(
+        max(0.0, each.rows) for each in others if each.kind == "table" and _top_of(each, parents) == top
+    )
