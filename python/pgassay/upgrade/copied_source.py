@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgassay.environment.datasets.dump import LEFT_OUT_OF_ARCHIVES
 from pgassay.environment.datasets.dump_header import read_header
+from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.progress import Progress
@@ -191,7 +192,7 @@ def _restored(words: list[str], dump: Path, program: Build) -> str:
     """What pg_restore prints; raises MeasurementError with its words."""
     finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if finished.returncode != 0:
-        said = (finished.stderr.strip().splitlines() or ["no error message"])[-1]
+        said = said_on_failure(finished.stderr) or "no error message"
         raise MeasurementError(
             f"--copy dump:{dump} can't be unpacked by pg_restore {program.version}: {said}"
         )

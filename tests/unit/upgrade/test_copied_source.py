@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from pgassay.errors import PgassayError, UsageError
+from pgassay.errors import MeasurementError, PgassayError, UsageError
 from pgassay.model.build import Build
 from pgassay.progress import NullProgress
 from pgassay.upgrade import copied_source
@@ -75,3 +75,13 @@ def test_what_is_no_dump_is_refused_with_what_this_command_takes(tmp_path: Path)
         check_copy(f"dump:{script}")
     with pytest.raises(UsageError, match=r"for a server's data folder write --copy folder:PATH"):
         check_copy(f"dump:{tmp_path}")
+
+
+def test_what_pg_restore_says_first_is_told(tmp_path: Path, build: Build) -> None:
+    said = "pg_restore: error: could not read\npg_restore: hint: look\nCommand was: CREATE ROLE a 'S7'"
+    (tmp_path / "pg_restore").write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
+    with (
+        pytest.raises(MeasurementError, match=r"18\.4: pg_restore: error: could not read .*look$"),
+        copied(f"dump:{tmp_path / 'then.dump'}", SOURCE, build, LeftOut(), tmp_path, NullProgress()),
+    ):
+        pass
