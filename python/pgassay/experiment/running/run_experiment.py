@@ -297,9 +297,7 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
 
     def waiting(holder: int | None) -> None:
         whose = f"process {holder}" if holder else "another user's process"
-        progress.message(
-            f"{whose} is measuring on this host: waiting for it, and for who asked before, to finish"
-        )
+        progress.message(f"{whose} is measuring on this host: waiting for it and all before this one")
 
     with lock.acquire(wait, waiting):
         for sentence in (*registry.sweep(), *remove_source_copies()):
