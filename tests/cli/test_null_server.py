@@ -35,7 +35,7 @@ def test_its_table_ends_with_what_it_means() -> None:
     assert "What the client costs at this rate" in " ".join(finished.stdout.split())
     most = whole_tool.run("null-server", "--clients", "1", "--seconds", "0.5")
     assert "Maximum of the load generator here: select-only" in most.stdout
-    assert "measures the client" in " ".join(most.stdout.split())
+    assert "close to that is the client's" in " ".join(most.stdout.split())
 
 
 def test_a_script_that_needs_rows_is_refused_before_it_runs(tmp_path: Path) -> None:

@@ -190,7 +190,8 @@ def test_without_reconnecting_the_end_says_what_was_measured(server: NativeTestS
         StatementError, match=r"[\d,]+ transactions had ended .*measured until then"
     ) as caught:
         run_load(spec(server, "lost", duration_s=60.0, warmup_s=0.0), on_progress=once)
-    assert caught.value.sqlstate == "57P01"
+    # A client that was sending may meet the closed socket before the server's last words.
+    assert caught.value.sqlstate in ("57P01", None)
     with pytest.raises(StatementError, match="the warm-up was not over"):
         run_load(spec(server, "lost", duration_s=5.0, warmup_s=60.0), on_progress=once)
 
