@@ -3,10 +3,11 @@
     python benchmarks/capture_cost.py [--pairs 20000] [--rate 10000] [--seconds 10]
 
 Starts a private server on TCP with pgbench's data, and a proxy before it. First one client asks for a row by
-a prepared statement, directly and through the proxy in turn; printed are the medians and the median of the
-differences of neighbours (target: at most 25 µs more). Then 16 clients of pgbench ask through the proxy at a
-fixed rate; printed is the proxy's CPU as a share of one core (target: at most 30 % at 10,000 a second), and
-how many bytes of the capture a statement takes.
+a prepared statement, directly, through the proxy and through PgBouncer (mode session) in turn; printed are
+the medians, the median of the differences of neighbours (target: at most 25 µs more), and that of the proxy
+over PgBouncer's: how long waking one more process takes is the machine's. Then 16 clients of pgbench ask
+through the proxy at a fixed rate; printed is the proxy's CPU as a share of one core (target: at most 30 % at
+10,000 a second), and how many bytes of the capture a statement takes.
 """
 
 import argparse
@@ -14,13 +15,16 @@ import os
 import socket
 import statistics
 import struct
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from _own_server import select_only, server_on_loopback
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.debian.toolbox import tool
 from pgassay.native.process import NativeProcess
 
 ROUND_TRIP_US_MAX = 25.0
@@ -60,21 +64,55 @@ class Client:
         return time.perf_counter() - begun
 
 
-def round_trips(direct: Client, through: Client, pairs: int) -> None:
-    """Print what the proxy adds to a round trip."""
-    ways: tuple[Callable[[int], float], Callable[[int], float]] = (direct.round_trip_s, through.round_trip_s)
-    seen: tuple[list[float], list[float]] = ([], [])
-    for number in range(pairs + WARM_UP):
-        for place in (0, 1) if number % 2 else (1, 0):
-            took = ways[place](number % 100_000 + 1)
+@contextmanager
+def pgbouncer(folder: Path, port: int) -> Iterator[int]:
+    """PgBouncer before the server, which gives each client a server's connection for itself; its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own_port = int(free.getsockname()[1])
+    folder.chmod(0o755)
+    place = folder / "pgbouncer.ini"
+    place.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+        f"listen_port = {own_port}\nauth_type = any\npool_mode = session\nunix_socket_dir =\n"
+    )
+    user = ("setpriv", "--reuid=nobody", "--clear-groups", "--regid=nogroup") if os.getuid() == 0 else ()
+    process = subprocess.Popen([*user, str(tool("pgbouncer")), str(place)], stderr=subprocess.DEVNULL)
+    try:
+        ends_at = time.monotonic() + 10
+        while True:
+            with socket.socket() as trying:
+                if trying.connect_ex(("127.0.0.1", own_port)) == 0:
+                    break
+            if time.monotonic() > ends_at or process.poll() is not None:
+                raise SystemExit("PgBouncer did not start")
+            time.sleep(0.05)
+        yield own_port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def round_trips(clients: Sequence[Client], count: int) -> None:
+    """Print what the proxy, and PgBouncer, add to a round trip: directly, by the one, by the other."""
+    seen: list[list[float]] = [[] for _ in clients]
+    for number in range(count + WARM_UP):
+        for turn in range(len(clients)):
+            place = (number + turn) % len(clients)
+            took = clients[place].round_trip_s(number % 100_000 + 1)
             if number >= WARM_UP:
                 seen[place].append(took * 1e6)
-    added = [proxied - alone for alone, proxied in zip(*seen, strict=True)]
-    one, two = (statistics.median(each) for each in seen)
-    more = statistics.median(added)
+    direct, proxied, pooled = (statistics.median(each) for each in seen)
+    more, of_other = (
+        statistics.median(one - alone for alone, one in zip(seen[0], each, strict=True)) for each in seen[1:]
+    )
     verdict = "within" if more <= ROUND_TRIP_US_MAX else "ABOVE"
-    print(f"round trip, {pairs:,} pairs: direct {one:.1f} µs, through the proxy {two:.1f} µs")
+    print(
+        f"round trip, {count:,} of each: direct {direct:.1f} µs, through the proxy {proxied:.1f} µs, "
+        f"through PgBouncer {pooled:.1f} µs"
+    )
     print(f"  {more:+.1f} µs at the median, {verdict} {ROUND_TRIP_US_MAX:g} µs")
+    print(f"  PgBouncer {of_other:+.1f} µs: the proxy adds {more / of_other:.2f} times as much")
 
 
 def cpu_s(pid: int) -> float:
@@ -98,7 +136,8 @@ def main() -> None:
         capture = Path(folder) / "capture"
         process.send({"listen": "127.0.0.1:0", "connect": connect, "folder": str(capture)})
         proxy_port = int(process.receive()["ready"]["listen"].rpartition(":")[2])
-        round_trips(Client(port), Client(proxy_port), arguments.pairs)
+        with pgbouncer(Path(folder), port) as pooler_port:
+            round_trips([Client(each) for each in (port, proxy_port, pooler_port)], arguments.pairs)
         before_s = cpu_s(process.pid)
         said = select_only(programs, proxy_port, CLIENTS, arguments.seconds, "-R", str(arguments.rate))
         used_s = cpu_s(process.pid) - before_s
