@@ -28,9 +28,11 @@ const NO_ROWS: &[u8] = b"C\0\0\0\x0dSELECT 0\0";
 
 /// How many bytes of a query are kept: enough to tell those of `ASKED_FIRST`.
 const START_BYTES: usize = 40;
+/// The values of a row, `None` for null.
+type Values = &'static [Option<&'static [u8]>];
 /// What pgbench asks for its built-in scripts before it begins (GetTableInfo of pgbench.c), and a row for each: tables of
 /// scale 1 without partitions. It reads the first row without looking whether there is one.
-const ASKED_FIRST: [(&[u8], &[Option<&[u8]>]); 2] = [
+const ASKED_FIRST: [(&[u8], Values); 2] = [
     (b"select count(*) from pgbench_branches", &[Some(b"1")]),
     (
         b"select o.n, p.partstrat, pg_catalog.coun",
@@ -163,7 +165,7 @@ impl Message {
 }
 
 /// The row of a query that has one.
-fn row_of(message: &Message) -> Option<&'static [Option<&'static [u8]>]> {
+fn row_of(message: &Message) -> Option<Values> {
     let start = &message.start[..message.start_bytes];
     let mut asked = ASKED_FIRST.iter();
     asked
@@ -172,7 +174,7 @@ fn row_of(message: &Message) -> Option<&'static [Option<&'static [u8]>]> {
 }
 
 /// A result of one row, its columns texts without names.
-fn write_row(row: &[Option<&[u8]>], output: &mut BytesMut) {
+fn write_row(row: Values, output: &mut BytesMut) {
     let count = u16::try_from(row.len()).unwrap_or(u16::MAX);
     output.extend_from_slice(b"T");
     output.put_u32(6 + 19 * u32::from(count));
