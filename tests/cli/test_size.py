@@ -46,6 +46,10 @@ SLIPS = {
         ["--workload", "sql:SQL", "--vary", "clients=1,8"],
         ["not for statements at once", "leave clients out"],
     ),
+    "a rate": (
+        ["--workload", "tpcb:rate=50"],
+        ["does as much on every volume that keeps up", "leave rate= or curve= out"],
+    ),
     "maintenance": (["--workload", "maintenance:SQL"], ["not for maintenance"]),
     "a size": (["FOLDER", "--size", "large"], ["--size: 'large' is not a size", "100GiB"]),
     "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),

@@ -15,7 +15,7 @@ _SIZE_DEFAULT = "100GiB"
 HELPS = {
     "--workload": "the workload to run and record, required without a FOLDER: full-scan, sql:FILE, or a load "
     "(select-only, tpcb, simple-update, oltp_read_only, sysbench:SCRIPT), which takes clients=, threads=, "
-    "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s",
+    "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s, or replay:DIR,speed=max",
     "--blocks": "number of blocks (default 1, which records everything once; with --server 3)",
     "--max-time": "time limit, as 90s, 12m, 1h; --prove takes as long again",
     "--plans": "work: execute each statement once with EXPLAIN ANALYZE, outside of all timing; "
@@ -23,8 +23,8 @@ HELPS = {
 }
 # In the documents, of options that are shared.
 GUIDES = {
-    "--workload": "what to run and record, required without a FOLDER: a load, or statements that one session "
-    "executes (not maintenance or `sql:FILE,clients=8`)",
+    "--workload": "what to run and record, required without a FOLDER: a load, `replay:DIR,speed=max`, or "
+    "statements that one session executes (not maintenance or `sql:FILE,clients=8`)",
     "--blocks": "number of blocks (default: 1, which records everything once; with `--server` 3)",
     "--catalogue": "[a file of your own](volumes.md#a-file-of-your-own) with volumes and prices; repeatable",
 }

@@ -17,6 +17,10 @@ _GIB = 1024**3
 _LATENCY = "latency"
 _WAL = ",wal=volume:"
 _NAMED_MAX = 3
+_OF_REPLAY = (
+    "sessions of a replay wait for each other, and size takes these waits as recorded: a volume much slower "
+    "than 1 ms a request, or with too few IOPS, may be slower than predicted (check with --prove)."
+)
 
 
 def doubts_of(
@@ -40,6 +44,8 @@ def doubts_of(
     yield from _of_instances(offers)
     yield from _of_prices(offers)
     yield from _of_memory(experiment, offers)
+    if any(arm.spec.workload.is_replay for arm in experiment.arms):
+        yield _OF_REPLAY
 
 
 def imitation_doubts(experiments: Sequence[StoredExperiment]) -> Iterator[str]:

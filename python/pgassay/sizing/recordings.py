@@ -35,7 +35,8 @@ class MeasuredRecording:
     latter None where the WAL lay with the data or on a storage of another kind; `instance`: the limits that
     both shared, None where there were none. `wal_trace`: as `trace`. `parts`: the stretches of
     CLOCK_MONOTONIC that are replayed, of a load with its warm-up. `progress` of a load: (seconds from their
-    beginning, units done by then), from the end of the warm-up second by second; () of statements.
+    beginning, units done by then), from the end of the warm-up second by second; () of statements and of a
+    capture that is played.
     `clients`: of a load, each of which waits for its own requests; 0 of statements, whose server may look
     ahead. `cpu_s`: how long their server computed, and the clients of a load; 0 where nobody knows.
     `commits`: of a load whose transactions wait for a log, how many there were in the parts.
@@ -130,7 +131,7 @@ def groups_of(
     for arm, made in _measured_arms(stored):
         key = _key(arm)
         name = _name(arm, tells_wal=tells_wal, tells_memory=tells_memory)
-        names.setdefault(key, (name, "run" if arm.spec.workload.load is None else "transaction"))
+        names.setdefault(key, (name, _unit(arm.spec.workload)))
         found.setdefault(key, []).append(made)
     for proof in proofs:
         measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
@@ -160,17 +161,28 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
             f"{what}: pgassay size is for one load, not for a series of them: use one of sysbench's scripts, "
             "as sysbench:oltp_read_write"
         )
-    if any(each.is_replay for each in workloads):
+    if any(each.is_replay and each.replay.speed is not None for each in workloads):
         raise UsageError(
-            f"{what}: pgassay size is for a load whose sessions don't wait for each other, and a replay's "
-            "do: compare storages with it, as pgassay compare "
-            "storage=volume:gp2,size=100GiB,volume:gp3,size=100GiB --workload replay:DIR"
+            f"{what}: a replay at the captured speed takes as long on every volume that keeps up with it: "
+            "write replay:DIR,speed=max to size for the whole of it without pauses"
+        )
+    if any(each.load is not None and each.load.pace is not None for each in workloads):
+        raise UsageError(
+            f"{what}: a load at a rate does as much on every volume that keeps up with it: leave rate= or "
+            "curve= out to size for the most that it can do, or compare volumes at the rate with pgassay "
+            "compare storage=volume:gp2,size=100GiB,volume:gp3,size=100GiB --metric p99"
         )
     if all(each.is_mix for each in workloads):
         raise UsageError(
             f"{what}: pgassay size is for statements that one session executes, or for a load, not for "
             "statements at once: leave clients out, or use a load such as select-only:clients=8"
         )
+
+
+def _unit(workload: WorkloadSpec) -> SizeUnit:
+    if workload.load is None:
+        return "run"
+    return "statement" if workload.is_replay else "transaction"
 
 
 def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, MeasuredRecording]]:
@@ -257,8 +269,11 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> MeasuredR
 
 
 def _progress(record: TrialRecord, arm: Arm) -> tuple[tuple[float, float], ...]:
-    """A load does not ask for the same all the time: caches fill while it runs."""
-    if record.load is None or arm.spec.workload.load is None:
+    """A load does not ask for the same all the time: caches fill while it runs.
+
+    () of a capture that is played: it is done once everywhere, and not for as long as there is time.
+    """
+    if record.load is None or arm.spec.workload.load is None or arm.spec.workload.is_replay:
         return ()
     load, warmup_s = record.load, arm.spec.workload.load.warmup_s
     done = float(load.warmup_transactions)

@@ -257,8 +257,8 @@ def _amount(value: float, dimension: Dimension) -> str:
 def _offer(volume: SizedVolume, group: SizedGroup) -> str:
     price = f"{volume.price_per_month:,.2f} {volume.currency} a month"
     million = quantity(volume.price_per_million, volume.currency or "")
-    # Of statements a million runs are no matter of anybody's.
-    each = f", {million} for a million without a pause" if million and group.unit == "transaction" else ""
+    # A million runs of a list of statements are nobody's question.
+    each = f", {million} for a million without a pause" if million and group.unit != "run" else ""
     return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}{each}"
 
 

@@ -90,6 +90,38 @@ def test_as_fast_as_the_order_allows_the_rate_is_compared_and_each_statement_has
 
 
 @pytest.mark.slow
+def test_a_volume_is_sized_for_captured_traffic_and_the_prediction_measured(
+    home: Path, captures: Path, tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Tenths of a second of a load on small data: the words and the folder; no time is judged."""
+    require("loop")
+    require("fuse")
+    words = ["size", "--workload", f"replay:{captures}/small,speed=max", "--scale", "1", "--cache", "cold"]
+    words += [*whole_tool.build(), "--slow-down", "1000%", "--volume", "gp3,size=100GiB", "--prove"]
+    finished = whole_tool.run(*words, "--json", "--quiet", "--out", str(tmp_path / "sized"), home=home)
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)
+    (group,) = result["groups"]
+    assert group["unit"] == "statement" and group["recommended"] == ["gp3,size=100GiB"]
+    statements = {
+        trial["load"]["replayed"]["statements"] for trial in whole_tool.valid_trials(tmp_path / "sized")
+    }
+    assert {each["units"] for each in group["recordings"]} == statements
+    assert all(each["log_writes"] > 0 for each in group["recordings"])
+    assert any(check["storage"] == "gp3,size=100GiB" and check["is_fair"] for check in group["checks"])
+    assert any("sessions of a replay wait for each other" in each for each in result["warnings"])
+    assert "a statement" in result["sentences"][0]
+
+
+def test_a_replay_at_its_own_speed_says_nothing_of_volumes(
+    home: Path, captures: Path, tmp_path: Path
+) -> None:
+    finished = whole_tool.run("size", "--workload", f"replay:{captures}/small", home=home, cwd=tmp_path)
+    told = whole_tool.assert_one_sentence(finished, 2)
+    assert "takes as long on every volume that keeps up" in told and "replay:DIR,speed=max" in told
+
+
+@pytest.mark.slow
 def test_the_functions_of_a_replay_are_told_per_statement(
     home: Path, captures: Path, tmp_path: Path, require: Callable[..., None]
 ) -> None:

@@ -11,7 +11,7 @@ from pgassay.model.base import Frozen
 from pgassay.model.volumes.offer import CatalogueFacts
 
 SIZE_SCHEMA = 1
-SizeUnit = Literal["transaction", "run"]
+SizeUnit = Literal["transaction", "run", "statement"]
 Dimension = Literal["operations", "throughput", "latency"]
 Within = Literal["yes", "no", "depends on latency"]
 
