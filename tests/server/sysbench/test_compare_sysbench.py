@@ -81,8 +81,11 @@ def test_the_series_has_a_verdict_for_each(tmp_path: Path, require: Callable[...
     require("server")
     series = "micro,only=update-one+scan+point-query+delete"
     workload = f"sysbench:{series},table-size=3000,clients=2,duration=800ms,warmup=50ms"
-    words = ("compare", "jit=on,off", "--workload", workload, *SMALL, "--json", "--quiet")
-    result = whole_tool.result_of(whole_tool.run(*words, "--out", tmp_path / "out"))
+    words = ("compare", "jit=on,off", "--workload", workload, *SMALL, "--json")
+    finished = whole_tool.run(*words, "--out", tmp_path / "out")
+    result = whole_tool.result_of(finished)
+    # A trial's line has what is compared: the sum of the mean times, and no rate.
+    assert re.search(r"trial 1: ok [\d.,]+ (ms|µs)\n", finished.stderr)
     # In the order of the series, whatever the order typed.
     names = [statement["name"] for statement in result["statements"]]
     assert names == ["point-query", "scan", "update-one", "delete"]

@@ -134,6 +134,20 @@ def test_what_is_the_client_s_is_no_verdict_on_the_server() -> None:
     assert "80 % of this latency is the load generator's own delay" in delayed.verdict
 
 
+@pytest.mark.parametrize(("own_ms", "is_told"), [(0.3, True), (0.05, False)])
+def test_what_a_waiting_client_takes_of_a_throughput_is_told(own_ms: float, is_told: bool) -> None:
+    """In a closed loop the throughput follows from the mean latency, of which this is the client's."""
+    experiment = planned("work_mem=1MB,2MB", seed=3, blocks=6, workload="tpcb")
+    source = World("normal", 0.05, np.random.default_rng(5))
+
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"mean": ms}, own_delay_ms={"mean": own_ms * ms})
+
+    result = run_whole(experiment, source, record_of=partial(record, make)).result()
+    assert any("30 % of the mean latency" in each for each in result.warnings) is is_told
+    assert any("and so of its throughput," in each for each in result.warnings) is is_told
+
+
 BOUND = {"client_idle_s": 0.2, "client_cpu_s": 9.9}
 
 

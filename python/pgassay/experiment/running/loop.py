@@ -45,6 +45,7 @@ from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run_trial import run_trial
 from pgassay.trial.target import Target
 from pgassay.trial.trial_state import NeutralTrial
+from pgassay.words import seconds
 from pgassay.workloads.metric import too_few
 
 # Of an experiment's time what executing plans may take.
@@ -285,10 +286,10 @@ def outcome_text(record: TrialRecord, experiment: Experiment) -> str:
     metric = experiment.contract.metric
     if record.load is not None and metric.latency in record.load.latency_ms:
         return f"{metric.name} {record.load.latency_ms[metric.latency]:,.4g} ms"
-    if record.load is not None:
-        unit = "transactions/s" if record.load.replayed is None else "statements/s"
-        return f"{record.load.transactions / record.load.elapsed_s:,.0f} {unit}"
-    return f"{sum(statement.least_s for statement in record.statements):.3f} s"
+    if record.load is not None and metric.better == "higher":
+        return f"{record.load.transactions / record.load.elapsed_s:,.0f} {metric.unit}"
+    total_s = sum(statement.least_s for statement in record.statements)
+    return f"{total_s:.3f} s" if record.load is None else seconds(total_s)
 
 
 def _end(stored: StoredExperiment, stopped: str, used_s: float) -> StoredExperiment:

@@ -25,6 +25,8 @@ BUSY_SHARE_MAX = 0.9
 # What of a latency is the load generator's own: above the first share that is told, above the second no
 # verdict is given.
 DELAY_SHARE_TOLD = 0.05
+# Of throughput more is usual where the load generator shares the server's processors.
+_THROUGHPUT_SHARE_TOLD = 0.15
 DELAY_SHARE_MAX = 0.5
 # From which spread on what would decide sooner is said, and after how many blocks.
 SCATTER_MIN, SCATTER_BLOCKS_MIN = 0.15, 4
@@ -87,8 +89,7 @@ def client_share(load: LoadObservation, latency: str = "") -> ClientShare:
     return ClientShare(busy, delay)
 
 
-def _median_share(study: Study, arm_id: str) -> ClientShare:
-    latency = study.experiment.contract.metric.latency
+def _median_share(study: Study, arm_id: str, latency: str) -> ClientShare:
     shares = [client_share(load, latency) for load in _loads(study, arm_id)]
     busy = [each.busy for each in shares if each.busy is not None]
     delay = [each.delay for each in shares if each.delay is not None]
@@ -101,8 +102,8 @@ def _loads(study: Study, arm_id: str) -> list[LoadObservation]:
 
 def client_bound(study: Study, arm_ids: Iterable[str]) -> str:
     """Why figures of these arms are the load generator's and not the server's; '' where they are not."""
-    names = list(arm_ids)
-    shares = [_median_share(study, name) for name in names]
+    names, latency = list(arm_ids), study.experiment.contract.metric.latency
+    shares = [_median_share(study, name, latency) for name in names]
     if not any(share.is_limit for share in shares):
         return ""
     return _note(shares, is_replay=study.arms[names[0]].spec.workload.is_replay)
@@ -197,22 +198,24 @@ def _unheld(study: Study, arm: Arm, least_share: float = 0.0) -> str:
 
 
 def _own_delays(study: Study) -> tuple[str, ...]:
-    latency = study.experiment.contract.metric.latency
-    if not latency:
-        return ()
-    told = {
-        arm.name: _median_share(study, arm.id).delay or 0.0
-        for arm in study.experiment.arms
-        if arm.role != "twin"
-    }
-    high = {name: share for name, share in told.items() if share > DELAY_SHARE_TOLD}
+    metric = study.experiment.contract.metric
+    # In a closed loop throughput is the number of clients divided by the mean latency.
+    latency = metric.latency or ("" if metric.bound_ms else "mean")
+    high: dict[str, float] = {}
+    for arm in study.experiment.arms:
+        is_held = any(load.open_loop is not None for load in _loads(study, arm.id))
+        if not latency or arm.role == "twin" or (is_held and not metric.latency):
+            continue
+        share = _median_share(study, arm.id, latency).delay or 0.0
+        if share > (DELAY_SHARE_TOLD if metric.latency else _THROUGHPUT_SHARE_TOLD):
+            high[arm.name] = share
     if not high:
         return ()
-    most = max(high.values())
+    what = "" if metric.latency else ", and so of its throughput,"
     return (
-        f"Up to {percent_fixed(most)} of the {latency} latency of {join(list(high))} is the load "
-        "generator's own delay: it had no processor when a transaction was due or an answer came. All arms "
-        "have it equally.",
+        f"Up to {percent_fixed(max(high.values()))} of the {latency} latency of {join(list(high))}{what} is "
+        "the load generator's own delay: it had no processor when a transaction was due or an answer came. "
+        "All arms have it equally.",
     )
 
 
