@@ -6,7 +6,9 @@ Starts a private server with pgbench's data, captures pgbench's select-only (pre
 the proxy, and then runs in turn: the replay as fast as it goes and the native load's select-only, against a
 server that answers at once and against the real one. Printed are statements for each second of the client's
 CPU (target of the player against the null server: at least 60,000), and the player's CPU a statement over
-the native load's against the real server (target: at most 1.3).
+the native load's against the real server (target: at most 1.3). Then pgbench's select-only at 2,000 a second
+is captured and replayed at its own speed: how late the player sent by its own doing, at p99 (target: at most
+200 µs), on processors that it shares with the server.
 """
 
 import argparse
@@ -27,29 +29,37 @@ PER_CPU_S_MIN = 60_000
 RATIO_MAX = 1.3
 CLIENTS = 16
 LOAD_S = 3.0
+RATE = 2000
+LATE_MS_MAX = 0.2
 
 
-def captured(connect: Mapping[str, object], programs: Path, folder: Path, seconds: int) -> None:
-    """Capture select-only."""
+def captured(connect: Mapping[str, object], programs: Path, folder: Path, seconds: int, *more: str) -> None:
+    """Capture select-only, with more of pgbench's options."""
     process = NativeProcess("capture")
     process.send({"listen": "127.0.0.1:0", "connect": dict(connect), "folder": str(folder)})
     port = process.receive()["ready"]["listen"].rpartition(":")[2]
-    select_only(programs, port, CLIENTS, seconds)
+    select_only(programs, port, CLIENTS, seconds, *more)
     process.last_words()
     process.end()
 
 
-def player(connect: Mapping[str, object], folder: Path) -> tuple[float, float]:
-    """Statements a CPU second, and a second, of a replay as fast as it goes."""
+def played(connect: Mapping[str, object], folder: Path, speed: float | None) -> dict[str, Any]:
+    """What the player says at the end of a replay."""
     process = NativeProcess("replay")
-    document = {"connect": dict(connect), "folder": str(folder), "speed": None, "writes": False}
+    document = {"connect": dict(connect), "folder": str(folder), "speed": speed, "writes": False}
     process.send(document | {"databases": {"postgres": "postgres"}})
     while True:
         line: dict[str, Any] = process.receive()
         if "ended" in line:
             break
     process.end()
-    ended = line["ended"]
+    ended: dict[str, Any] = line["ended"]
+    return ended
+
+
+def player(connect: Mapping[str, object], folder: Path) -> tuple[float, float]:
+    """Statements a CPU second, and a second, of a replay as fast as it goes."""
+    ended = played(connect, folder, None)
     return ended["replayed"] / ended["player"]["cpu_s"], ended["replayed"] / ended["seconds"]
 
 
@@ -80,6 +90,9 @@ def main() -> None:
                 seen.setdefault("native load, null server", []).append(load(nothing.parameters))
             seen.setdefault("player, real server", []).append(player(real, folder)[0])
             seen.setdefault("native load, real server", []).append(load(real))
+        paced = Path(name) / "paced"
+        captured(real, programs, paced, arguments.seconds, "-R", str(RATE))
+        late_ms = [played(real, paced, 1.0)["player"]["late_ms"]["p99"] for _ in range(arguments.repetitions)]
     for what, values in seen.items():
         unit = "a second" if "rate" in what else "a CPU second"
         print(
@@ -97,6 +110,12 @@ def main() -> None:
     print(
         f"player's CPU a statement over the native load's: {ratio:.2f} [{min(ratios):.2f}, "
         f"{max(ratios):.2f}], {verdict} {RATIO_MAX:g}"
+    )
+    late = statistics.median(late_ms)
+    verdict = "within" if late <= LATE_MS_MAX else "ABOVE"
+    print(
+        f"late by its own doing at {RATE:,} a second, p99: {late * 1e3:.0f} µs "
+        f"[{min(late_ms) * 1e3:.0f}, {max(late_ms) * 1e3:.0f}], {verdict} {LATE_MS_MAX * 1e3:.0f}"
     )
 
 

@@ -17,6 +17,7 @@ from hostile_peers import HOSTILE, fake_server
 from native_servers import NativeTestServer, started_server
 from pgassay.native.load import run_load
 from pgassay.native.null_server import null_server
+from pgassay.native.process import NativeProcess
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import END, events
 from pgassay.traffic.summary import summarise
@@ -229,7 +230,7 @@ def test_a_full_disk_ends_the_capture_and_no_traffic(
         subprocess.run(["umount", disk], check=True)
 
 
-def test_thousands_of_sessions_are_carried_in_little_memory(tmp_path: Path) -> None:
+def test_thousands_of_sessions_are_carried_in_little_memory_and_played(tmp_path: Path) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="pgassay-null-") as folder,
         null_server(Path(folder)) as server,
@@ -251,8 +252,15 @@ def test_thousands_of_sessions_are_carried_in_little_memory(tmp_path: Path) -> N
         )
         assert proxy.memory_bytes() - before < GROWTH_BYTES_MAX
         totals = proxy.end()
+        player = NativeProcess("replay")
+        document = {"connect": dict(server.parameters), "folder": str(tmp_path / "c"), "speed": None}
+        player.send(document | {"writes": False, "databases": {"d": "postgres"}})
+        while "ended" not in (line := player.receive()):
+            pass
+        player.end()
     assert totals["sessions"] == 5000
     assert totals["statements"] >= record["transactions"] > 5000
+    assert (line["ended"]["replayed"], line["ended"]["sessions_lost"]) == (totals["statements"], 0)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
