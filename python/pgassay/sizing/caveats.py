@@ -18,8 +18,8 @@ _LATENCY = "latency"
 _WAL = ",wal=volume:"
 _NAMED_MAX = 3
 _OF_REPLAY = (
-    "sessions of a replay wait for each other, and size takes these waits as recorded: a volume much slower "
-    "than 1 ms a request, or with too few IOPS, may be slower than predicted (check with --prove)."
+    "sessions of a replay wait for each other, so times on a volume are taken between the two recordings by "
+    "its latency, and a volume with too few IOPS may be slower than predicted (check with --prove)."
 )
 
 

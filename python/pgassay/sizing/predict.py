@@ -18,9 +18,11 @@ from itertools import groupby
 from statistics import median
 
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
 from pgassay.native.simulate import BesideSpec, RecordedFacts, Simulated, replay
+from pgassay.sizing.captured_traffic import CapturedTraffic
 from pgassay.sizing.load_progress import seconds_per_unit
 from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from pgassay.sizing.server_volumes import Attached
@@ -68,6 +70,9 @@ class Predictor:
         self._base = self._fastest if _is_of_logs(slowest.facts) else slowest
         self.base = self._base.trial
         self.floor_s = self._fastest.trial.seconds_per_unit if len(self._middle) > 1 else None
+        self._traffic = None
+        if group.unit == "statement":
+            self._traffic = CapturedTraffic([(each.trial, each.facts) for each in self._middle])
 
     def predict(self, volumes: Sequence[Attached]) -> list[Predicted]:
         """What a unit would take on each of them, in their order.
@@ -76,6 +81,11 @@ class Predictor:
         """
         documents = [(each.data.model_dump(mode="json"), each.beside) for each in volumes]
         answers = _replayed(self._base.trial, documents)[1]
+        if (traffic := self._traffic) is not None:
+            times = [traffic.time(each, answer) for each, answer in zip(volumes, answers, strict=True)]
+            return [
+                Predicted(each.seconds_per_unit, each.credits_ended_s, each.credits_last_s) for each in times
+            ]
         has_floor = self.floor_s is not None
         return [
             Predicted(
@@ -101,7 +111,8 @@ class Predictor:
     def recordings(self) -> tuple[Recording, ...]:
         """Every recording with what is inferred of it."""
         ordered = sorted(self._middle, key=lambda each: each is not self._base)
-        return tuple(_told(each.trial, each.facts, is_used=each is self._base) for each in ordered)
+        is_line = self._traffic is not None
+        return tuple(_told(each.trial, each.facts, is_used=is_line or each is self._base) for each in ordered)
 
     def checks(self) -> tuple[Check, ...]:
         """Predictions beside measurements: from each recording of every other volume that was measured.
@@ -119,6 +130,8 @@ class Predictor:
         of_storage = {
             storage: [each for each in self.group.measured if each.storage == storage] for storage in storages
         }
+        if self._traffic is not None:
+            return self._checks_of_traffic(of_storage)
         found = []
         for recorded in self._middle:
             others = [storage for storage in storages if storage != recorded.trial.storage]
@@ -144,6 +157,25 @@ class Predictor:
                     )
                 )
         return tuple(sorted(found, key=lambda check: not check.is_fair))
+
+    def _checks_of_traffic(self, of_storage: Mapping[str, Sequence[MeasuredRecording]]) -> tuple[Check, ...]:
+        """As `checks`, of what was measured beside the two recordings between which times are predicted."""
+        recorded = {each.trial.storage for each in self._middle}
+        others = {storage: trials for storage, trials in of_storage.items() if storage not in recorded}
+        models = [VolumeModel.model_validate(trials[0].model) for trials in others.values()]
+        predicted = self.predict([Attached(each) for each in models])
+        return tuple(
+            Check(
+                recorded_on=" and ".join(sorted(recorded)),
+                storage=storage,
+                predicted_s=one.seconds_per_unit,
+                measured_s=(measured_s := median(each.seconds_per_unit for each in trials)),
+                ratio=one.seconds_per_unit / measured_s,
+                trials=len(trials),
+                is_fair=True,
+            )
+            for (storage, trials), one in zip(others.items(), predicted, strict=True)
+        )
 
 
 @dataclass(frozen=True)
