@@ -45,6 +45,13 @@ BY_CUSTOMER = "SELECT id, total FROM orders WHERE customer_id = :customer;"
 ONE_ORDER = "\\set id random(1, 150000)\nSELECT total FROM orders WHERE id = :id;"
 UPDATES = "\\set id random(1, 150000)\nUPDATE orders SET total = total + 1 WHERE id = :id;"
 
+# Pages far from each other, which go whole into the WAL after a checkpoint: much of it, whatever a commit
+# takes. In order, so that none waits for one that waits for it.
+SPREAD_UPDATES = (
+    "\\set first random(1, 90000)\nUPDATE orders SET total = total + 1 WHERE id = ANY (ARRAY("
+    "SELECT generate_series(:first, :first + 59000, 1000)));"
+)
+
 
 def _one_by_one() -> str:
     lines = ["\\set first random(1, 140000)"]
@@ -163,7 +170,7 @@ PLANTS = (
     ),
     DiagnosedPlant(
         "checkpoint storm",
-        (Load(UPDATES, 4),),
+        (Load(SPREAD_UPDATES, 4),),
         frozenset({"checkpoint"}),
         ("max_wal_size", "one every"),
         ("pgassay diagnose",),
