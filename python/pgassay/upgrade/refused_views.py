@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pglast import ast
 
+from pgassay.traffic.tables import words_in
 from pgassay.tune.rewrites.tree import RefusedError, read, walk
 from pgassay.upgrade.copied_source import plain_parts
 from pgassay.upgrade.empty_server import Refused
@@ -14,17 +15,26 @@ VIEWS = ("view", "materialized view")
 
 def why_it_fails(sql: str, refused: Sequence[Refused]) -> str:
     """The reason of a statement that reads a refused view; '' for any other."""
+    views = [(each, *plain_parts(each.name)) for each in refused if each.kind in VIEWS]
+    if not views:
+        return ""
+    names = _read_by(sql)
+    for each, schema, own in views:
+        if (schema, own) in names or ("", own) in names:
+            return f"it reads the {each.kind} {each.name}, which the new version refuses: {each.words}"
+    return ""
+
+
+def _read_by(sql: str) -> set[tuple[str, str]]:
+    """The relations that a statement names, with their schemas, '' where it names none.
+
+    Of a text that can't be parsed, as of a family's, whose values are question marks, all words.
+    """
     try:
-        named = {
+        return {
             (str(node.schemaname or ""), str(node.relname))
             for node in walk(read(sql))
             if isinstance(node, ast.RangeVar)
         }
     except RefusedError:
-        return ""
-    for each in refused:
-        if each.kind in VIEWS:
-            schema, own = plain_parts(each.name)
-            if (schema, own) in named or ("", own) in named:
-                return f"it reads the {each.kind} {each.name}, which the new version refuses: {each.words}"
-    return ""
+        return {("", word) for word in words_in(sql)}
