@@ -15,7 +15,8 @@ from pgassay.model.build import Build
 from pgassay.progress import Progress
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
-from pgassay.upgrade.physical_copy import is_physical, physical_dataset
+from pgassay.upgrade.builds_of_both import OLDEST
+from pgassay.upgrade.physical_copy import is_physical, physical_dataset, read_schema
 
 DUMP_FILE, SCHEMA_FILE, BEFORE_FILE = "source.sql", "schema.sql", "before_upgrade.sql"
 # Of this command, with which a user gives the data.
@@ -110,24 +111,39 @@ def copied(
 
 @contextmanager
 def schema_of(
-    given: str, source: SourceServer, program: Build, folder: Path, progress: Progress
+    given: tuple[str, str],
+    source: SourceServer,
+    builds: tuple[Build, Build],
+    folder: Path,
+    progress: Progress,
 ) -> Iterator[Path]:
-    """The schema in plain SQL, without its rows: of the dump that was given, else of the server.
+    """The schema in plain SQL, without its rows: of the dump or data folder that was given, or the server's.
 
-    A role that may not dump the server can then give a dump that somebody else made.
+    A role that may not dump the server can then give what somebody else made. given: what stands behind
+    --copy and --storage. builds: the old version's, and one whose pg_dump and pg_restore are used.
     """
-    if not is_given_dump(given):
+    copy, storage = given
+    plain = folder / SCHEMA_FILE
+    if not has_own_schema(copy, source):
         options = [*PLAIN_FORMAT, SCHEMA_ONLY]
-        with dumped(source, program, progress, options, OPTION) as dump:
+        with dumped(source, builds[1], progress, options, OPTION) as dump:
             yield dump.file
         return
-    plain = folder / SCHEMA_FILE
     try:
-        progress.stage("reading the schema of the dump")
-        _unpack(Path(given.partition(":")[2]), program, plain, LeftOut(), SCHEMA_ONLY)
+        _make_private(plain)
+        if is_physical(copy):
+            read_schema(copy, storage, source, builds, plain, progress)
+        else:
+            progress.stage("reading the schema of the dump")
+            _unpack(Path(copy.partition(":")[2]), builds[1], plain, LeftOut(), SCHEMA_ONLY)
         yield plain
     finally:
         plain.unlink(missing_ok=True)
+
+
+def has_own_schema(given: str, source: SourceServer) -> bool:
+    """Whether the schema is read from what was given: from a data folder whose own version is measured."""
+    return is_given_dump(given) or (is_physical(given) and source.major >= OLDEST)
 
 
 def is_given_dump(given: str) -> bool:

@@ -45,6 +45,7 @@ from pgassay.upgrade.copied_source import (
     can_leave_out,
     check_copy,
     copied,
+    has_own_schema,
     is_given_dump,
     schema_of,
 )
@@ -56,7 +57,7 @@ from pgassay.upgrade.empty_server import (
     scratch_server,
 )
 from pgassay.upgrade.fixes import Mended, proven_fixes
-from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
+from pgassay.upgrade.physical_copy import check_physical, extensions_of_copies, is_physical, run_pg_upgrade
 from pgassay.upgrade.refused_views import VIEWS
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
@@ -122,7 +123,7 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
         check_physical(wanted.copy, source, (builds.old, builds.new))
     _program(wanted)
     refuse_small_disk(source)
-    if not is_given_dump(wanted.copy):
+    if not has_own_schema(wanted.copy, source):
         refuse_unreadable_tables(source, OPTION)
     folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
     warnings = []
@@ -154,7 +155,7 @@ def _look(
     began_at = time.monotonic()
     old, new = builds.old, builds.new
     program = _program(wanted)
-    read = _read(wanted, source, new, program, folder, progress)
+    read = _read(wanted, source, builds, program, folder, progress)
     chosen, left_out = read.chosen, _left_out(read, program, is_physical=is_physical(wanted.copy))
     findings = (*read.findings, *findings_of_refused(read.refused))
     is_stuck = left_out != LeftOut() and not can_leave_out(wanted.copy)
@@ -266,30 +267,34 @@ class _Read:
 def _read(
     wanted: UpgradeRequest,
     source: SourceServer,
-    new: Build,
+    builds: BuildsOfBoth,
     program: Build,
     folder: Path,
     progress: Progress,
 ) -> _Read:
+    new = builds.new
     progress.stage("reading the catalogs")
     with source.reading() as session:
         settings = given_settings(session)
         others = others_unread(session)
         asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
         chosen = statements_to_run(asked, source, session, progress)
-        progress.stage(f"asking an empty server of {new.version}")
-        with scratch_server(new) as server:
-            known = read_version(server, frozenset(settings))
+    progress.stage(f"asking an empty server of {new.version}")
+    with scratch_server(new) as server:
+        known = read_version(server, frozenset(settings))
+        with source.reading() as session:
             findings = tuple(catalog_findings(session, settings, known, source.major))
-            with schema_of(wanted.copy, source, program, folder, progress) as schema:
-                progress.stage(f"making the schema in {new.version}")
-                missing = _missing(findings)
-                refused = [
-                    each
-                    for each in refused_objects(server, schema)
-                    if each.kind != "extension" or each.name.strip('"') not in missing
-                ]
-                unparsed = functions_refused(server, session)
+        given, pair = (wanted.copy, wanted.compare.storage), (builds.old, program)
+        with schema_of(given, source, pair, folder, progress) as schema:
+            progress.stage(f"making the schema in {new.version}")
+            missing = {*_missing(findings), *extensions_of_copies(wanted.copy, source)}
+            refused = [
+                each
+                for each in refused_objects(server, schema)
+                if each.kind != "extension" or each.name.strip('"') not in missing
+            ]
+        # Only now: to copy the data may take longer than the source keeps a session that does nothing.
+        unparsed = functions_refused(server, source)
     findings = (*findings, *map(finding_of_function, unparsed))
     return _Read(findings, refused, chosen, held_settings(settings, known.settings), others)
 

@@ -16,7 +16,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import Arm
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
-from pgassay.model.workload import ReplayOptions, WorkloadSpec
+from pgassay.model.workload import WorkloadSpec
 from pgassay.native.replay_commands import ReplayProgress
 from pgassay.plans.experiment_plans import explained_plans
 from pgassay.plans.plan_comparison import what_changed

@@ -1,19 +1,22 @@
 """Findings that the source's catalogs give, from their rows."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psycopg
 import pytest
 
 from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.workload import Statement
-from pgassay.upgrade import catalogs, pg_upgrade_checks
+from pgassay.upgrade import catalogs, empty_server, pg_upgrade_checks
 from pgassay.upgrade.catalogs import GivenSetting, others_unread
 from pgassay.upgrade.copied_source import _make_plain
-from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _is_harmless
+from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _is_harmless, functions_refused
 from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade
 from pgassay.upgrade.upgrade_answer import single_statements
 
@@ -142,6 +145,42 @@ def test_a_function_with_a_removed_setting_is_refused_and_a_dump_s_own_settings_
     refused: Refused, harmless: bool
 ) -> None:
     assert _is_harmless(refused) is harmless
+
+
+class Functions(Catalogs):
+    """A session whose validators give these errors, by the function's name; the server may go away."""
+
+    closed = False
+
+    def __init__(self, errors: Mapping[str, psycopg.Error]) -> None:
+        rows = {empty_server._FUNCTIONS: [(name, name, "plpgsql_validator") for name in errors]}
+        super().__init__(rows)
+        self.errors = errors
+
+    def execute(self, query: str | bytes, values: Any = None) -> "Catalogs":
+        if values is not None:
+            raise self.errors[values[0]]
+        return super().execute(query)
+
+    def transaction(self, **_: object) -> Any:
+        return contextlib.nullcontext()
+
+
+def test_a_function_that_the_source_could_not_be_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong, denied = psycopg.errors.UndefinedColumn("no column"), psycopg.errors.InsufficientPrivilege("no")
+    monkeypatch.setattr(
+        empty_server, "control", lambda _: contextlib.nullcontext(Functions({"f": wrong, "g": wrong}))
+    )
+    source = SimpleNamespace(reading=lambda: contextlib.nullcontext(Functions({"f": wrong, "g": denied})))
+    # Who may not execute a function is not told whether it was wrong before.
+    (found,) = functions_refused(cast(Any, None), cast(Any, source))
+    assert (found.kind, found.name) == ("function", "g")
+
+    def gone() -> None:
+        raise UsageError("db1 can't be reached")
+
+    found_all = functions_refused(cast(Any, None), cast(Any, SimpleNamespace(reading=gone)))
+    assert [each.name for each in found_all] == ["f", "g"]
 
 
 def test_the_source_s_rows_are_read_by_nobody_else(tmp_path: Path) -> None:
