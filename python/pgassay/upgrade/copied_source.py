@@ -3,16 +3,19 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.cleanup.source_copies import remove_source_copies
 from pgassay.environment.datasets.dump import LEFT_OUT_OF_ARCHIVES
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
+from pgassay.model.storage import StorageSpec
 from pgassay.progress import Progress
+from pgassay.storage.parse import parse_storage
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
 from pgassay.upgrade.builds_of_both import OLDEST
@@ -72,7 +75,7 @@ def plain_parts(name: str) -> tuple[str, str]:
 
 @contextmanager
 def copied(
-    given: str,
+    given: tuple[str, str],
     source: SourceServer,
     program: Build,
     left_out: LeftOut,
@@ -81,32 +84,48 @@ def copied(
 ) -> Iterator[str]:
     """The data as `--dataset` has them, gone when the block is left: what was given, else a dump made now.
 
-    given: as typed behind --copy, `dump:FILE`, `folder:DATADIR` or ''. program: whose pg_dump and pg_restore
-    are used.
+    With a dump that was made now all copies of it go. given: as typed behind --copy, `dump:FILE`,
+    `folder:DATADIR` or '', and behind --storage. program: whose pg_dump and pg_restore are used. The caller
+    holds the host's lock.
     """
-    if is_physical(given):
+    copy, storage = given
+    if is_physical(copy):
         before = folder / BEFORE_FILE
         before.write_text("".join(f"{each};\n" for each in left_out.statements()))
-        yield physical_dataset(given, source, before)
-        return
-    plain = folder / DUMP_FILE
-    try:
-        if is_given_dump(given):
+        yield physical_dataset(copy, source, before)
+    elif is_given_dump(copy):
+        name, plain = copy.partition(":")[2], folder / DUMP_FILE
+        try:
             progress.stage("unpacking the dump")
-            _unpack(Path(given.partition(":")[2]), program, plain, left_out)
-        else:
+            _unpack(Path(name), program, plain, left_out)
+            with _errors_name(plain, name):
+                yield f"dump:{plain}"
+        finally:
+            plain.unlink(missing_ok=True)
+    else:
+        try:
             with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()], OPTION) as dump:
+                plain = dump.file.with_name(DUMP_FILE)
                 _make_plain(dump.file, plain)
-        yield f"dump:{plain}"
+                dump.file.unlink()
+                with _errors_name(plain, f"the dump of {source.name}"):
+                    yield f"dump:{plain}"
+        finally:
+            # What cannot be removed now is removed at the next start.
+            with suppress(UsageError, MeasurementError):
+                remove_source_copies(dict.fromkeys((StorageSpec(), parse_storage(storage))))
+
+
+@contextmanager
+def _errors_name(plain: Path, name: str) -> Iterator[None]:
+    """Have errors name the dump, and not the plain one, which is gone when they are read."""
+    try:
+        yield
     except (UsageError, MeasurementError) as error:
         if str(plain) not in str(error):
             raise
-        # The plain one is gone when this is read.
-        name = given.partition(":")[2] if is_given_dump(given) else f"the dump of {source.name}"
         kind = UsageError if isinstance(error, UsageError) else MeasurementError
         raise kind(str(error).replace(str(plain), name)) from error
-    finally:
-        plain.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def _look(
     brought: PgUpgrade | None = None
     refusal: UpgradeFinding | None = None
     if not stops and (chosen.statements or is_physical(wanted.copy)):
-        with copied(wanted.copy, source, program, left_out, folder, progress) as data:
+        with copied(_given(wanted), source, program, left_out, folder, progress) as data:
             if is_physical(wanted.copy):
                 brought, refusal = run_pg_upgrade(new, data, folder, progress)
             if chosen.statements and refusal is None:
@@ -203,6 +203,11 @@ def _look(
         traffic=measured.traffic,
     )
     return answer.model_copy(update={"pg_upgrade": brought, "states": states})
+
+
+def _given(wanted: UpgradeRequest) -> tuple[str, str]:
+    """What the data are, and where their copies lie, as typed."""
+    return wanted.copy, wanted.compare.storage
 
 
 def _left_s(wanted: UpgradeRequest, began_at: float) -> float:
@@ -284,8 +289,7 @@ def _read(
         known = read_version(server, frozenset(settings))
         with source.reading() as session:
             findings = tuple(catalog_findings(session, settings, known, source.major))
-        given, pair = (wanted.copy, wanted.compare.storage), (builds.old, program)
-        with schema_of(given, source, pair, folder, progress) as schema:
+        with schema_of(_given(wanted), source, (builds.old, program), folder, progress) as schema:
             progress.stage(f"making the schema in {new.version}")
             missing = {*_missing(findings), *extensions_of_copies(wanted.copy, source)}
             refused = [

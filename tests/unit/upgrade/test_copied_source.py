@@ -1,5 +1,8 @@
 """A dump that was given: what is left out when it is unpacked, and how its errors name it."""
 
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +13,7 @@ from pgassay.environment.datasets import folder as data_folder
 from pgassay.errors import MeasurementError, PgassayError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.model.storage import StorageSpec
 from pgassay.progress import NullProgress
 from pgassay.upgrade import copied_source, physical_copy
 from pgassay.upgrade.copied_source import LeftOut, check_copy, copied, has_own_schema, schema_of
@@ -34,7 +38,9 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
 
 
 def test_an_archive_is_unpacked_without_what_a_copy_can_t_have(tmp_path: Path, build: Build) -> None:
-    with copied(f"dump:{tmp_path / 'then.dump'}", SOURCE, build, LeftOut(), tmp_path, NullProgress()) as data:
+    with copied(
+        (f"dump:{tmp_path / 'then.dump'}", "host"), SOURCE, build, LeftOut(), tmp_path, NullProgress()
+    ) as data:
         assert Path(data.removeprefix("dump:")).read_text() == "SELECT 1;\n"
     words = (tmp_path / "pg_restore.words").read_text().split()
     assert {
@@ -50,7 +56,7 @@ def test_an_error_names_the_dump_that_was_given_and_not_the_one_that_is_gone(
     given = tmp_path / "then.dump"
     with (
         pytest.raises(PgassayError) as raised,
-        copied(f"dump:{given}", SOURCE, build, LeftOut(), tmp_path, NullProgress()) as data,
+        copied((f"dump:{given}", "host"), SOURCE, build, LeftOut(), tmp_path, NullProgress()) as data,
     ):
         raise UsageError(f"{data.removeprefix('dump:')}, line 223: failed")
     assert str(raised.value) == f"{given}, line 223: failed" and raised.value.exit_code == 2
@@ -69,6 +75,38 @@ def test_the_schema_is_that_of_the_dump_that_was_given(
     with schema_of((f"dump:{given}", "host"), SOURCE, (build, build), tmp_path, NullProgress()) as schema:
         assert schema.read_text() == "CREATE TABLE t (a text);\nSELECT 2;\n"
     assert not list(tmp_path.glob("schema.*"))
+
+
+def test_no_copy_of_a_dump_that_was_made_now_stays(
+    tmp_path: Path, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "dumps" / "a" / "source.dump"
+    removed: list[tuple[str, ...]] = []
+
+    @contextlib.contextmanager
+    def dumped(*_: object) -> Iterator[Any]:
+        made.parent.mkdir(parents=True)
+        made.write_text("-- Dumped from database version 16.1\nSELECT 1;\n")
+        yield SimpleNamespace(file=made)
+        shutil.rmtree(made.parent)
+
+    def remove(storages: Iterable[StorageSpec]) -> None:
+        # Their dump is gone, by which they are known.
+        assert not made.parent.exists()
+        removed.append(tuple(each.kind for each in storages))
+
+    monkeypatch.setattr(copied_source, "dumped", dumped)
+    monkeypatch.setattr(copied_source, "remove_source_copies", remove)
+    with copied(("", "loop:size=1GB"), SOURCE, build, LeftOut(), tmp_path, NullProgress()) as data:
+        plain = Path(data.removeprefix("dump:"))
+        # Below pgassay's home, where the next start looks for copies of a run that was killed.
+        assert plain.parent == made.parent and plain.read_text() == "SELECT 1;\n" and not made.exists()
+    assert removed == [("host", "loop")]
+    with copied(
+        (f"dump:{tmp_path / 'then.dump'}", "host"), SOURCE, build, LeftOut(), tmp_path, NullProgress()
+    ):
+        pass
+    assert len(removed) == 1, "what a user names is kept for the next time"
 
 
 class Copied:
@@ -185,6 +223,8 @@ def test_what_pg_restore_says_first_is_told(tmp_path: Path, build: Build) -> Non
     (tmp_path / "pg_restore").write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
     with (
         pytest.raises(MeasurementError, match=r"18\.4: pg_restore: error: could not read .*look$"),
-        copied(f"dump:{tmp_path / 'then.dump'}", SOURCE, build, LeftOut(), tmp_path, NullProgress()),
+        copied(
+            (f"dump:{tmp_path / 'then.dump'}", "host"), SOURCE, build, LeftOut(), tmp_path, NullProgress()
+        ),
     ):
         pass
