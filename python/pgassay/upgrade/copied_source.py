@@ -15,6 +15,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.model.storage import StorageSpec
 from pgassay.progress import Progress
+from pgassay.sql_text import identifier, qualified
 from pgassay.storage.parse import parse_storage
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
@@ -38,39 +39,76 @@ _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 class LeftOut:
     """What the new version refuses and a copy can do without: views, and extensions that are missing.
 
-    stops: whether it refuses more than that, so that the schema can't be made there.
+    stops: whether it refuses more than that, so that the schema can't be made there. behind: indexes of
+    materialized views among them, which go with those.
     """
 
     views: tuple[tuple[str, str], ...] = ()
     extensions: tuple[str, ...] = ()
     stops: bool = False
+    behind: tuple[str, ...] = ()
 
     def options(self) -> list[str]:
         """Those of pg_dump that leave it out."""
         tables = [f"--exclude-table={name}" for _, name in self.views]
-        return [*tables, *(f"--exclude-extension={name}" for name in self.extensions)]
+        return [*tables, *(f"--exclude-extension={identifier(name)}" for name in self.extensions)]
 
     def statements(self) -> list[str]:
         """SQL that drops it on a copy."""
         views = [f"DROP {kind.upper()} IF EXISTS {name} CASCADE" for kind, name in self.views]
-        return [*views, *(f'DROP EXTENSION IF EXISTS "{name}"' for name in self.extensions)]
+        # All at once: one may need another.
+        names = ", ".join(qualified(None, name) for name in self.extensions)
+        return [*views, *([f"DROP EXTENSION IF EXISTS {names}"] if names else [])]
 
     def is_kept(self, entry: str) -> bool:
         """Whether a line of an archive's table of contents (pg_restore --list) is of what stays."""
         gone = [f" EXTENSION - {name} " for name in self.extensions]
-        gone += [f" COMMENT - EXTENSION {name} " for name in self.extensions]
+        gone += [f" COMMENT - EXTENSION {identifier(name)} " for name in self.extensions]
         for kind, name in self.views:
-            schema, own = plain_parts(name)
-            made = kind.upper()
-            gone += [f" {made} {schema} {own} ", f" {made} DATA {schema} {own} "]
-            gone.append(f" COMMENT {schema} {made} {own} ")
-        return not any(each in f"{entry} " for each in gone)
+            gone += _entries_of(kind, name)
+        schemas = {plain_parts(name)[0] for kind, name in self.views if kind != "view"}
+        gone += [f" INDEX {schema} {plain} " for schema in schemas for plain in map(_plain, self.behind)]
+        gone += [f" COMMENT {schema} INDEX {index} " for schema in schemas for index in self.behind]
+        on_views = [f" ON {_own_part(name)} " for _, name in self.views]
+        is_comment = " COMMENT " in entry
+        return not any(each in f"{entry} " for each in (*gone, *(on_views if is_comment else ())))
+
+
+def _entries_of(kind: str, name: str) -> Iterator[str]:
+    """How entries of an archive begin that can't be without a view (src/bin/pg_dump/pg_dump.c).
+
+    Names of what is made stand as they are, those of what is commented on as SQL has them.
+    """
+    schema, own = plain_parts(name)
+    made = kind.upper()
+    yield from (
+        f" {made} {schema} {own} ",
+        f" {made} DATA {schema} {own} ",
+        f" STATISTICS DATA {schema} {own} ",
+    )
+    yield from (f" {part} {schema} {own} " for part in ("RULE", "TRIGGER", "DEFAULT"))
+    quoted = _own_part(name)
+    yield from (f" COMMENT {schema} {made} {quoted} ", f" COMMENT {schema} COLUMN {quoted}.")
 
 
 def plain_parts(name: str) -> tuple[str, str]:
     """Schema and name of `public."Odd name"` without their quotes, as a table of contents has them."""
-    schema, own = (quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name))
+    schema, own = bare_name(name)
     return schema, own
+
+
+def bare_name(name: str) -> list[str]:
+    """The parts of a name without their quotes."""
+    return [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name)]
+
+
+def _own_part(name: str) -> str:
+    """The name behind the schema as SQL has it."""
+    return [each.group() for each in _PART.finditer(name)][-1]
+
+
+def _plain(name: str) -> str:
+    return bare_name(name)[-1]
 
 
 @contextmanager

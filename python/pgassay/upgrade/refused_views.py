@@ -1,16 +1,36 @@
 """Statements on views that the new version refuses: both copies are without them, and so both fail."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from pglast import ast
 
 from pgassay.traffic.tables import words_in
 from pgassay.tune.rewrites.tree import RefusedError, read, walk
-from pgassay.upgrade.copied_source import plain_parts
+from pgassay.upgrade.copied_source import bare_name, plain_parts
 from pgassay.upgrade.empty_server import Refused
 
 # Views can be left out of a dump by name; nothing else that a version refuses can.
 VIEWS = ("view", "materialized view")
+# What goes with its view: where a dump is made without that, and where that is dropped.
+_GOES_ALONG = ("index", "unique index", "trigger", "rule")
+_LACKING = re.compile(r'relation "(.+)" does not exist')
+
+
+def lacking(words: str) -> str:
+    """The relation that a server says does not exist, without quotes as there; '' for other words."""
+    found = _LACKING.search(words)
+    return found[1] if found else ""
+
+
+def bare(name: str) -> str:
+    """`public."Odd name"` as a server's words have it."""
+    return ".".join(bare_name(name))
+
+
+def goes_along(each: Refused, views: Iterable[str]) -> bool:
+    """Whether it is refused since a view of these is, with which it is left out."""
+    return each.kind in _GOES_ALONG and lacking(each.words) in set(map(bare, views))
 
 
 def why_it_fails(sql: str, refused: Sequence[Refused]) -> str:

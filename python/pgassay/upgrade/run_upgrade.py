@@ -31,7 +31,7 @@ from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.builds_of_both import OLDEST, BuildsOfBoth, builds_of_both
-from pgassay.upgrade.catalogs import catalog_findings, given_settings, others_unread
+from pgassay.upgrade.catalogs import catalog_findings, others_unread, settings_of_server
 from pgassay.upgrade.chosen_statements import (
     StatementChoice,
     Wanted,
@@ -58,7 +58,7 @@ from pgassay.upgrade.empty_server import (
 )
 from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.physical_copy import check_physical, extensions_of_copies, is_physical, run_pg_upgrade
-from pgassay.upgrade.refused_views import VIEWS
+from pgassay.upgrade.refused_views import VIEWS, goes_along
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
     answer_of,
@@ -279,8 +279,8 @@ def _read(
 ) -> _Read:
     new = builds.new
     progress.stage("reading the catalogs")
+    settings = settings_of_server(source)
     with source.reading() as session:
-        settings = given_settings(session)
         others = others_unread(session)
         asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
         chosen = statements_to_run(asked, source, session, progress)
@@ -312,11 +312,13 @@ def _left_out(read: _Read, program: Build, *, is_physical: bool) -> LeftOut:
     """What the new version refuses that a copy can do without; whether it refuses more than that."""
     missing = _missing(read.findings)
     views = {each.name: each.kind for each in read.refused if each.kind in VIEWS}
-    # What depends on a view that is missing is refused as well, with the view's name in the words.
+    along = [each for each in read.refused if goes_along(each, views)]
     others = [each for each in read.refused if each.kind not in VIEWS and each.name not in views]
+    others = [each for each in others if each not in along]
     can_exclude = is_physical or program.major >= _EXCLUDES_EXTENSIONS_SINCE
     stops = bool(others) or bool(missing and not can_exclude)
-    return LeftOut(tuple((views[name], name) for name in sorted(views)), tuple(missing), stops)
+    indexes = tuple(each.name for each in along if each.kind.endswith("index"))
+    return LeftOut(tuple((views[name], name) for name in sorted(views)), tuple(missing), stops, indexes)
 
 
 def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:

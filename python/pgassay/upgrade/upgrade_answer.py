@@ -1,6 +1,5 @@
 """From what was found to the answer: the decision, what is in the way, the statements, slower ones first."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import CALLS_WHAT_WRITES, ComparedStatement
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
-from pgassay.upgrade.refused_views import VIEWS, why_it_fails
+from pgassay.upgrade.refused_views import VIEWS, bare, goes_along, lacking, why_it_fails
 from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
@@ -30,23 +29,25 @@ _TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", 
 _MOVED_MAX, _NAMED_MAX = 3, 3
 _REMEDY_OF_VIEWS = "drop it before the upgrade, and make it again as the new version has it"
 _REMEDY_OF_OTHERS = "change its definition before the upgrade to one that both versions take"
-_LACKING = re.compile(r'relation "(.+)" does not exist')
 _SEVERITIES = ("in the way", "work", "changed")
 
 
 def findings_of_refused(refused: Sequence[Refused]) -> list[UpgradeFinding]:
-    """Objects that the new version can't have; what fails for want of a refused table is told with that."""
-    tables = {each.name for each in refused if each.kind.endswith("table")}
+    """Objects that the new version can't have; what fails for want of a refused table is told with that.
+
+    So is what goes with a refused view. Other views that read it have a line each: they are dropped as well.
+    """
+    tables = {bare(each.name) for each in refused if each.kind.endswith("table")}
+    views = {bare(each.name): each.name for each in refused if each.kind in VIEWS}
     first: list[Refused] = []
-    behind: dict[str, list[str]] = {name: [] for name in tables}
+    behind: dict[str, list[str]] = {name: [] for name in (*tables, *views)}
     for each in refused:
-        lacking = _LACKING.match(each.words)
-        name = lacking[1] if lacking else ""
-        if name in tables:
-            behind[name] += [f"{each.kind} {each.name}"] if each.name != name else []
+        name = lacking(each.words)
+        if name in tables or goes_along(each, views.values()):
+            behind[name] += [f"{each.kind} {each.name}"] if bare(each.name) != name else []
         else:
             first.append(each)
-    return [_finding_of_refused(each, behind.get(each.name, ())) for each in first]
+    return [_finding_of_refused(each, behind.get(bare(each.name), ())) for each in first]
 
 
 def _finding_of_refused(refused: Refused, behind: Sequence[str]) -> UpgradeFinding:
@@ -176,7 +177,7 @@ def _statement(
         return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})
     if CALLS_WHAT_WRITES in (seen.before_error, seen.after_error):
         return made.model_copy(update={"reason": CALLS_WHAT_WRITES})
-    if _LACKING.search(seen.after_error) and (reason := why_it_fails(statement.sql, refused)):
+    if lacking(seen.after_error) and (reason := why_it_fails(statement.sql, refused)):
         return made.model_copy(update={"verdict": "fails", "reason": reason})
     if seen.before_error and seen.after_error:
         return made.model_copy(update={"verdict": "fails on both", "reason": seen.after_error})

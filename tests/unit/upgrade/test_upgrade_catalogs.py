@@ -82,6 +82,28 @@ def test_a_switch_that_can_t_be_turned_off_any_more_is_in_the_way(major: int, va
     assert [each.id for each in of_roles] == [f"setting-of-role-gone:{name}"] * count
 
 
+def test_the_server_s_own_settings_are_read_in_a_session_that_changes_none_of_them() -> None:
+    """A session that reads has standard_conforming_strings=on, which hides that the server has it off."""
+    row = ("standard_conforming_strings", "off", "on", "configuration file", "a.conf", 7, "off", "", "", None)
+    opened: list[Mapping[str, str]] = []
+
+    def open_session(_: str, limits: Mapping[str, str]) -> Any:
+        opened.append(limits)
+        return contextlib.nullcontext(session({catalogs._SETTINGS: [row]}))
+
+    found = catalogs.settings_of_server(cast(Any, SimpleNamespace(session=open_session)))
+    assert found["standard_conforming_strings"].is_of_the_server
+    (limits,) = opened
+    assert "standard_conforming_strings" not in limits and "statement_timeout" in limits
+
+
+def test_a_removed_setting_of_all_roles_says_so() -> None:
+    settings = {"gone": given("gone", "1")}
+    rows = {catalogs._OF_ROLES: [("", "", "gone", "1")]}
+    (found,) = catalogs._settings_of_roles(session(rows), settings, new(18))
+    assert found.sentence.startswith("gone is set for all roles, and 18 has no") and found.where
+
+
 def test_a_removed_setting_of_a_role_stops_pg_upgrade() -> None:
     rows = {catalogs._OF_ROLES: [("role app", "database shop", "gone", "1"), ("role app", "", "kept", "1")]}
     settings = {name: given(name, "1") for name in ("gone", "kept")}
@@ -113,9 +135,33 @@ def test_prepared_transactions_of_other_databases_stop_pg_upgrade_too() -> None:
 def test_columns_of_aclitem_are_looked_for_where_their_format_changes(old: int, to: int, kinds: int) -> None:
     asked = Catalogs({pg_upgrade_checks._OBJECT_NUMBERS: [("t.c",)]})
     found = list(in_the_way_of_pg_upgrade(cast(ControlSession, asked), old, to, has_checksums=True))
-    assert [each.id for each in found] == ["object-numbers:t.c", "acl:t.c"][:kinds]
+    columns = [each.id for each in found if each.id != "checksums"]
+    assert columns == ["object-numbers:t.c", "acl:t.c"][:kinds]
     types = [values[0] for text, values in asked.asked if text == pg_upgrade_checks._OBJECT_NUMBERS]
     assert "regproc" in types[0] and "regclass" not in types[0] and types[1:] == [["aclitem"]][: kinds - 1]
+
+
+@pytest.mark.parametrize(
+    ("has_checksums", "to", "remedy"),
+    [
+        (False, 18, "initdb --no-data-checksums"),
+        (True, 18, ""),
+        (True, 17, "initdb --data-checksums"),
+        (False, 17, ""),
+    ],
+)
+def test_initdb_is_told_of_checksums_where_it_would_make_other_ones(
+    has_checksums: bool, to: int, remedy: str
+) -> None:
+    found = list(in_the_way_of_pg_upgrade(session({}), 16, to, has_checksums=has_checksums))
+    assert [each.remedy.startswith(remedy) for each in found] == ([True] if remedy else [])
+
+
+def test_an_extension_s_name_is_written_as_sql_has_it() -> None:
+    known = NewVersion(new(18).build, {}, frozenset(), {"uuid-ossp": "1.2"})
+    rows = {catalogs._EXTENSIONS: [("uuid-ossp", "1.1")]}
+    (found,) = catalogs._extensions(session(rows), known)
+    assert found.remedy == 'after pg_upgrade: ALTER EXTENSION "uuid-ossp" UPDATE'
 
 
 def test_other_databases_are_named_since_pg_upgrade_takes_them_along() -> None:
