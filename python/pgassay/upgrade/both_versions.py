@@ -23,6 +23,8 @@ from pgassay.workloads.statements import changes_data
 OnStage = Callable[[str, float | None], None]
 # A statement may take so much of the time given.
 _SHARE_MAX, _LEAST_S = 0.1, 5.0
+# A server whose process crashed ends all others, and recovers.
+_RECOVERS_S, _POLL_S = 60.0, 0.1
 # One execution that takes so many times as long as the other is no noise.
 _FAR_SLOWER = 2.0
 CALLS_WHAT_WRITES = (
@@ -109,7 +111,29 @@ def _seen(
                 found.errors[each.name] = error.diag.message_primary or first_line(error)
             except (UsageError, MeasurementError) as error:
                 found.errors[each.name] = str(error)
+            if each.name in found.errors:
+                _wait_until_answered(copy, each.name)
     return found
+
+
+def _wait_until_answered(copy: TrialCopy, name: str) -> None:
+    """Wait where a statement crashed its process: until the server has recovered it answers nobody.
+
+    Raises MeasurementError where it does not come back.
+    """
+    until = time.monotonic() + _RECOVERS_S
+    while True:
+        try:
+            copy.session.execute("SELECT")
+        except psycopg.OperationalError as error:
+            if time.monotonic() > until:
+                raise MeasurementError(
+                    f"PostgreSQL {copy.spec.build.version} ended with the statement {name} and does not "
+                    f"come back ({first_line(error)}): leave that statement out, and report it to PostgreSQL"
+                ) from None
+            time.sleep(_POLL_S)
+        else:
+            return
 
 
 def _written(copy: TrialCopy, sql: str) -> Written:

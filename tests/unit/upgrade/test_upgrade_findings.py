@@ -1,18 +1,24 @@
 """Findings of settings and of a refused schema, without a server; the order of the answer."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import psycopg
 import pytest
 
 from pgassay.environment.builds.base import Origin
+from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradeFinding
 from pgassay.model.workload import Statement
+from pgassay.upgrade import both_versions
 from pgassay.upgrade.both_versions import (
     CALLS_WHAT_WRITES,
     ComparedStatement,
     SeenInVersion,
     _compared,
+    _seen,
 )
 from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
@@ -311,3 +317,44 @@ def test_what_did_not_end_is_no_failure(
     compared = dict(_compared([statement], before, after))
     (found,) = single_statements([statement], {}, (), compared, None)
     assert found.verdict == verdict and words in found.reason
+
+
+class Crashing:
+    """A copy's server that one statement crashes, and that takes some time to come back."""
+
+    timeout_s = 9.0
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.recovers_in = 0
+
+    def __enter__(self) -> "Crashing":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def session(self) -> "Crashing":
+        self.recovers_in -= 1
+        if self.recovers_in >= 0:
+            raise psycopg.OperationalError("the database system is in recovery mode")
+        return self
+
+    def execute(self, _: str) -> None: ...
+
+    def rows(self, sql: str) -> Bag:
+        assert self.session is self
+        if "crash" in sql:
+            self.recovers_in = 3
+            raise psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means")
+        return Bag((), (), 0)
+
+    def executed(self, sql: str, name: str, *, writes: bool) -> None: ...
+
+
+def test_a_statement_that_crashes_the_server_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(both_versions, "TrialCopy", Crashing)
+    monkeypatch.setattr(both_versions, "_POLL_S", 0.0)
+    statements = [Statement(name=each, sql=f"SELECT {each}()") for each in ("crash", "fine")]
+    seen = _seen(cast("Any", SimpleNamespace(build=BUILD)), "as-is", statements, 9.0, lambda *_: None)
+    assert seen.errors == {"crash": "server closed the connection unexpectedly"}
+    assert set(seen.rows) == {"fine"}
