@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import run_parsed
@@ -29,7 +29,7 @@ from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.statement_families import Plays, failed_on_views, judged_families, whole_of
-from pgassay.upgrade.version_times import MeasuredTimes
+from pgassay.upgrade.version_times import MeasuredTimes, stored_so_far
 from pgassay.words import percent, plural
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY, folder_and_options
@@ -93,14 +93,22 @@ def play_on_both(
     arms = plan(parsed, progress.stage).arms
     first = _first_play(next(arm for arm in arms if arm.role == "control"), progress)
     _refuse_other_data(first, workload, refused)
-    # Of all families each is to be decided, and not the whole alone.
-    stored = run_parsed(parsed, progress, until_decided=False)
+    is_interrupted = False
+    try:
+        # Of all families each is to be decided, and not the whole alone.
+        stored = run_parsed(parsed, progress, until_decided=False)
+    except InterruptionError:
+        found = stored_so_far(parsed.request.out) if parsed.request.out is not None else None
+        if found is None or not all(vars(plays_of(found)).values()):
+            raise
+        stored, is_interrupted = found, True
     result = analyse(stored)
     plays = plays_of(stored)
     if not plays.before or not plays.after:
         raise MeasurementError("the traffic was not replayed on both versions: give a longer --max-time")
     statements = judged_families(workload, plays, result, changed_plans(stored), refused)
-    return MeasuredTimes(statements, result, whole_of(workload, plays, result))
+    whole = whole_of(workload, plays, result)
+    return MeasuredTimes(statements, result, whole, is_interrupted=is_interrupted)
 
 
 def _first_play(control: Arm, progress: Progress) -> Replayed:

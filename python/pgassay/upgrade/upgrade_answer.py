@@ -21,6 +21,7 @@ from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
 
+NOT_MADE = "the schema can't be made in the new version"
 _ORDER: Sequence[StatementVerdict] = (
     "fails", "other rows", "slower", "not decided", "faster", "as fast", "fails on both", "not run",
 )  # fmt: skip
@@ -29,6 +30,7 @@ _TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", 
 _MOVED_MAX, _NAMED_MAX = 3, 3
 _REMEDY_OF_VIEWS = "drop it before the upgrade, and make it again as the new version has it"
 _REMEDY_OF_OTHERS = "change its definition before the upgrade to one that both versions take"
+_INTERRUPTED = "Interrupted: this is what was known until then. "
 _SEVERITIES = ("in the way", "work", "changed")
 
 
@@ -88,12 +90,20 @@ def answer_of(
     margin: float,
     warnings: tuple[str, ...],
     traffic: UpgradeTraffic | None = None,
+    is_interrupted: bool = False,
 ) -> UpgradeResult:
-    """All of it in one document; `source`: its name and version."""
+    """All of it in one document; `source`: its name and version. `is_interrupted`: what was known then."""
     statements = [_with_fix(each, mended.get(each.name)) for each in measured]
     statements.sort(key=lambda each: (_ORDER.index(each.verdict), each.ratio or 1.0))
     ordered = sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))
     decision = _decision(ordered, statements)
+    if is_interrupted and decision != "in the way":
+        decision = "look"
+    headline = (
+        _headline(decision, versions, ordered, statements)
+        if traffic is None
+        else _headline_of_traffic(versions, ordered, statements, margin)
+    )
     return UpgradeResult(
         schema=1,
         folder=str(folder),
@@ -102,9 +112,7 @@ def answer_of(
         from_version=versions[0],
         to_version=versions[1],
         decision=decision,
-        headline=_headline(decision, versions, ordered, statements)
-        if traffic is None
-        else _headline_of_traffic(versions, ordered, statements, margin),
+        headline=f"{_INTERRUPTED}{headline}" if is_interrupted else headline,
         findings=tuple(ordered),
         statements=tuple(statements),
         experiment=experiment,
@@ -113,6 +121,7 @@ def answer_of(
         margin=margin,
         warnings=(*warnings, *(result.warning_sentences if result is not None else ())),
         traffic=traffic,
+        interrupted=is_interrupted,
     )
 
 
@@ -122,7 +131,7 @@ def single_statements(
     left_out: Sequence[tuple[str, str, str]],
     found: Mapping[str, ComparedStatement],
     result: CompareResult | None,
-    why_not: str = "the schema can't be made in the new version",
+    why_not: str = NOT_MADE,
     refused: Sequence[Refused] = (),
 ) -> list[UpgradedStatement]:
     """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others.

@@ -1,31 +1,25 @@
 """Findings of settings and of a refused schema, without a server; the order of the answer."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
-import psycopg
 import pytest
 
 from pgassay.environment.builds.base import Origin
-from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradeFinding
 from pgassay.model.workload import Statement
-from pgassay.upgrade import both_versions
 from pgassay.upgrade.both_versions import (
     CALLS_WHAT_WRITES,
     ComparedStatement,
     SeenInVersion,
     _compared,
-    _seen,
 )
 from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
 from pgassay.upgrade.chosen_statements import Wanted
 from pgassay.upgrade.copied_source import LeftOut
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _refused
-from pgassay.upgrade.run_upgrade import _left_out, _Read
+from pgassay.upgrade.read_source import SourceRead, left_out_of
 from pgassay.upgrade.upgrade_answer import _counted, answer_of, findings_of_refused, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
@@ -129,6 +123,7 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
         )  # fmt: skip
 
     whole = answer(*names)
+    assert not whole.interrupted and '"interrupted"' not in whole.model_dump_json()
     assert [each.verdict for each in whole.statements] == [
         "fails", "other rows", "not decided", "not decided", "fails on both",
     ]  # fmt: skip
@@ -243,8 +238,8 @@ def test_what_goes_with_a_refused_view_stops_nothing() -> None:
     build = Build(origin="apt", version="18.1", major=18, bin_directory="/nowhere")
 
     def left_out(*more: Refused) -> LeftOut:
-        read = _Read((), [*refused, *more], Wanted((), {}, ()), {}, "")
-        return _left_out(read, build, is_physical=False)
+        read = SourceRead((), [*refused, *more], Wanted((), {}, ()), {}, "")
+        return left_out_of(read, build, is_physical=False)
 
     assert left_out() == LeftOut((("materialized view", 'shop."Odd name"'),), behind=('"Odd name_n"',))
     (found,) = findings_of_refused(refused)
@@ -317,44 +312,3 @@ def test_what_did_not_end_is_no_failure(
     compared = dict(_compared([statement], before, after))
     (found,) = single_statements([statement], {}, (), compared, None)
     assert found.verdict == verdict and words in found.reason
-
-
-class Crashing:
-    """A copy's server that one statement crashes, and that takes some time to come back."""
-
-    timeout_s = 9.0
-
-    def __init__(self, *_: object, **__: object) -> None:
-        self.recovers_in = 0
-
-    def __enter__(self) -> "Crashing":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    @property
-    def session(self) -> "Crashing":
-        self.recovers_in -= 1
-        if self.recovers_in >= 0:
-            raise psycopg.OperationalError("the database system is in recovery mode")
-        return self
-
-    def execute(self, _: str) -> None: ...
-
-    def rows(self, sql: str) -> Bag:
-        assert self.session is self
-        if "crash" in sql:
-            self.recovers_in = 3
-            raise psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means")
-        return Bag((), (), 0)
-
-    def executed(self, sql: str, name: str, *, writes: bool) -> None: ...
-
-
-def test_a_statement_that_crashes_the_server_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(both_versions, "TrialCopy", Crashing)
-    monkeypatch.setattr(both_versions, "_POLL_S", 0.0)
-    statements = [Statement(name=each, sql=f"SELECT {each}()") for each in ("crash", "fine")]
-    seen = _seen(cast("Any", SimpleNamespace(build=BUILD)), "as-is", statements, 9.0, lambda *_: None)
-    assert seen.errors == {"crash": "server closed the connection unexpectedly"}
-    assert set(seen.rows) == {"fine"}
