@@ -70,10 +70,15 @@ _DATABASE_COLLATION = """
 SELECT 'the database''s collation ' || d.datcollate, d.datcollversion,
     pg_catalog.pg_database_collation_actual_version(d.oid)
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"""
+# Those that something depends on: initdb makes one for each language, whose versions all change at once. On
+# those with a fixed number, as "unicode", no dependency is recorded.
 _COLLATIONS = """
 SELECT 'collation ' || c.oid::pg_catalog.regcollation::text, c.collversion,
     pg_catalog.pg_collation_actual_version(c.oid)
-FROM pg_catalog.pg_collation c WHERE c.collversion IS NOT NULL"""
+FROM pg_catalog.pg_collation c WHERE c.collversion IS NOT NULL AND (
+    EXISTS (SELECT FROM pg_catalog.pg_depend d
+        WHERE d.refclassid = 'pg_catalog.pg_collation'::pg_catalog.regclass AND d.refobjid = c.oid)
+    OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attcollation = c.oid AND a.attrelid >= 16384))"""
 _TEXT_INDEXES = """
 SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
