@@ -26,6 +26,7 @@ DUMP_FILE, SCHEMA_FILE, BEFORE_FILE = "source.sql", "schema.sql", "before_upgrad
 # Of this command, with which a user gives the data.
 OPTION = "--copy"
 SCHEMA_ONLY = "--schema-only"
+PG_RESTORE = "pg_restore"
 _NO_SCRIPT = "name what pg_dump wrote"
 MADE_NOW = "dump"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
@@ -240,7 +241,7 @@ def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut, *more: s
     if read_header(dump).format == "plain":
         _make_plain(dump, plain, has_rows=SCHEMA_ONLY not in more)
         return
-    restore = Path(program.bin_directory) / "pg_restore"
+    restore = Path(program.bin_directory) / PG_RESTORE
     if not restore.exists():
         raise UsageError(
             f"--copy dump:{dump} is compressed, and PostgreSQL {program.version} of {program.origin} comes "

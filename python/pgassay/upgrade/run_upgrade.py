@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment.builds.registry import resolve
+from pgassay.environment.builds.base import Origin
+from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import InterruptionError
@@ -27,7 +28,12 @@ from pgassay.model.workload import Statement
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.source.copied import settings_of
-from pgassay.tune.source.dump import refuse_small_disk, refuse_unreadable_tables, refuse_without_program
+from pgassay.tune.source.dump import (
+    PROGRAM,
+    refuse_small_disk,
+    refuse_unreadable_tables,
+    refuse_without_program,
+)
 from pgassay.tune.source.source_server import SourceServer, open_source
 from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
@@ -36,6 +42,7 @@ from pgassay.upgrade.builds_of_both import OLDEST, BuildsOfBoth, builds_of_both
 from pgassay.upgrade.chosen_statements import StatementChoice, Wanted, slower_statements, timed_text
 from pgassay.upgrade.copied_source import (
     OPTION,
+    PG_RESTORE,
     LeftOut,
     can_leave_out,
     check_copy,
@@ -267,13 +274,17 @@ def _measure(
     return MeasuredTimes(statements, result, is_interrupted=is_interrupted)
 
 
-def _program(wanted: UpgradeRequest) -> Build:
+def _program(wanted: UpgradeRequest, origins: Sequence[Origin] = ORIGINS) -> Build:
     """A build whose pg_dump reads the source, or whose pg_restore reads the dump that was given.
 
-    Of the new version, by whichever builder has it.
+    Of the new version, by whichever builder has it. Raises UsageError where none has pg_dump.
     """
-    build = resolve(wanted.to)
-    if not is_given_dump(wanted.copy):
+    usual = resolve(wanted.to, origins)
+    of_major = (each for origin in origins for each in origin.builds() if each.major == usual.major)
+    program = PG_RESTORE if is_given_dump(wanted.copy) else PROGRAM
+    having = (each for each in (usual, *of_major) if (Path(each.bin_directory) / program).exists())
+    build = next(having, usual)
+    if program == PROGRAM:
         refuse_without_program(build, OPTION, "pgassay builds install apt:{major}")
     return build
 
