@@ -25,8 +25,10 @@ _NOT_PRINTED = ("sample", "same", "same_s")
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
     """The databases of a capture's sessions, of these users' or of all.
 
-    Raises UsageError for a user that has none: who misspelt one would take the rest for all of them.
+    Raises UsageError for what is no capture, and for a user that has none: who misspelt one would take the
+    rest for all of them.
     """
+    files(folder)
     sessions = sessions_of(str(folder.resolve()))
     known = dict.fromkeys(user for user, _, _ in sessions)
     if unknown := [user for user in users if user not in known]:

@@ -116,6 +116,12 @@ def test_settings_of_roles_are_those_of_each_session_s_database(monkeypatch: pyt
     }
 
 
+def test_what_is_no_capture_is_refused_with_what_to_name(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UsageError, match="holds no capture: name the folder that"):
+            replaying.replay(ReplayRequest(folder, "host=/nowhere dbname=shop"), print, print)
+
+
 class Roles:
     """A session whose user is no superuser, unless it is one; role app has settings of its own."""
 

@@ -270,6 +270,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
+    from pgassay.report.text import plural
     from pgassay.traffic.capturing import made_whole
     from pgassay.traffic.logs.convert_log import convert
 
@@ -280,10 +281,10 @@ def _convert(arguments: argparse.Namespace) -> int:
     with made_whole(folder):
         converted = convert(arguments.log, folder, arguments.log_prefix, only)
     if converted.not_selected:
-        print(f"{converted.not_selected:,} other sessions are left out, as --only says", file=sys.stderr)
+        print(f"{plural(converted.not_selected, 'other session')} left out, as --only says", file=sys.stderr)
     print(
-        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {folder}, which "
-        f"holds your users' data: pgassay capture show {folder}",
+        f"{plural(converted.statements, 'statement')} of {plural(converted.sessions, 'session')} in {folder}, "
+        f"which holds your users' data: pgassay capture show {folder}",
         file=sys.stderr,
     )
     _take_values_out(arguments, folder)
