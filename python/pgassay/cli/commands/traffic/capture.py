@@ -283,8 +283,8 @@ def _convert(arguments: argparse.Namespace) -> int:
     if converted.not_selected:
         print(f"{plural(converted.not_selected, 'other session')} left out, as --only says", file=sys.stderr)
     print(
-        f"{plural(converted.statements, 'statement')} of {plural(converted.sessions, 'session')} in {folder}, "
-        f"which holds your users' data: pgassay capture show {folder}",
+        f"{plural(converted.statements, 'statement')} of {plural(converted.sessions, 'session')} in "
+        f"{folder}, which holds your users' data: pgassay capture show {folder}",
         file=sys.stderr,
     )
     _take_values_out(arguments, folder)
