@@ -17,6 +17,7 @@ from pgassay.model.upgrades.upgrade_answer import StatementVerdict
 from pgassay.model.workload import Statement
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.statement_errors import TooLongError
 from pgassay.words import seconds
 from pgassay.workloads.statements import changes_data
 
@@ -58,7 +59,8 @@ class SeenInVersion:
 
 @dataclass(frozen=True)
 class ComparedStatement:
-    """A statement on both versions: an error of each or '', whether the rows are the same, the plan.
+    """A statement on both versions: an error of each or '', whether the rows are the same, what its plan does
+    otherwise, None where one is not known.
 
     `varies`: its rows are others each time that it runs, so that they can't be compared. `unended`: in which
     version it did not end, and what that says.
@@ -68,7 +70,7 @@ class ComparedStatement:
     after_error: str
     same_rows: bool
     rows: tuple[int, int]
-    plan: tuple[str, ...]
+    plan: tuple[str, ...] | None
     varies: bool = False
     unended: tuple[StatementVerdict, str] | None = None
 
@@ -109,6 +111,9 @@ def _seen(
                 found.errors[each.name] = CALLS_WHAT_WRITES
             except psycopg.Error as error:
                 found.errors[each.name] = error.diag.message_primary or first_line(error)
+            except TooLongError:
+                # It ended, and has no plan: EXPLAIN (ANALYZE) looks at the clock for each row.
+                continue
             except (UsageError, MeasurementError) as error:
                 found.errors[each.name] = str(error)
             if each.name in found.errors:
@@ -167,7 +172,7 @@ def _compared(
                 after.errors.get(name, ""),
                 old is not None and new is not None and _is_same(old, new),
                 (old.rows if old else 0, new.rows if new else 0),
-                what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
+                what_changed(plans[0], plans[1]) if plans[0] and plans[1] else None,
                 name in before.varies,
                 _unended(name, before, after),
             ),

@@ -181,7 +181,7 @@ def _statement(
     made = UpgradedStatement(
         name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
     )
-    made = made.model_copy(update={"plan": seen.plan})
+    made = made.model_copy(update={"plan": seen.plan or ()})
     if seen.unended is not None:
         return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})
     if CALLS_WHAT_WRITES in (seen.before_error, seen.after_error):
@@ -206,7 +206,7 @@ def _statement(
             )
         return made.model_copy(update={"verdict": "other rows", "reason": reason})
     pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
-    reasons = ["the plan is the same in both"] if not seen.plan else []
+    reasons = ["the plan is the same in both"] if seen.plan == () else []
     reasons += ["its rows differ in each run, and were not compared"] if seen.varies else []
     reasons += [TELLS_VERSION] if is_version else []
     return with_times(made, pair, reasons)

@@ -15,8 +15,9 @@ from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.model.workload import Statement
 from pgassay.progress import NullProgress
+from pgassay.tune.statement_errors import TooLongError
 from pgassay.upgrade import both_versions, run_upgrade
-from pgassay.upgrade.both_versions import _seen
+from pgassay.upgrade.both_versions import ComparedStatement, SeenInVersion, _compared, _seen
 from pgassay.upgrade.builds_of_both import BuildsOfBoth
 from pgassay.upgrade.chosen_statements import Wanted
 from pgassay.upgrade.read_source import SourceRead
@@ -54,7 +55,10 @@ class Crashing:
             raise psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means")
         return Bag((), (), 0)
 
-    def executed(self, sql: str, name: str, *, writes: bool) -> None: ...
+    def executed(self, _sql: str, name: str, *, writes: bool) -> str:
+        if name == "slow-plan":
+            raise TooLongError(f"statement {name} takes longer than 9 s")
+        return f"a plan{writes:d}"
 
 
 def test_a_statement_that_crashes_the_server_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +68,21 @@ def test_a_statement_that_crashes_the_server_fails_alone(monkeypatch: pytest.Mon
     seen = _seen(cast("Any", SimpleNamespace(build=BUILD)), "as-is", statements, 9.0, lambda *_: None)
     assert seen.errors == {"crash": "server closed the connection unexpectedly"}
     assert set(seen.rows) == {"fine"}
+
+
+def test_a_plan_that_takes_longer_than_its_statement_may_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(both_versions, "TrialCopy", Crashing)
+    statements = [Statement(name=each, sql="SELECT 1") for each in ("slow-plan", "fine")]
+    seen = _seen(cast("Any", SimpleNamespace(build=BUILD)), "as-is", statements, 9.0, lambda *_: None)
+    assert not seen.errors and not seen.unended and set(seen.rows) == {"slow-plan", "fine"}
+    assert set(seen.plans) == {"fine"}
+    compared = {name: each.plan for name, each in _compared(statements, SeenInVersion(), SeenInVersion())}
+    assert compared["slow-plan"] is None
+    unknown = ComparedStatement("", "", True, (1, 1), None)
+    (found,) = single_statements(statements[:1], {}, (), {"slow-plan": unknown}, None)
+    assert "the plan is the same" not in found.reason and found.plan == ()
 
 
 def test_what_was_interrupted_is_no_go(tmp_path: Path) -> None:
