@@ -183,7 +183,7 @@ _WHERE_KNOWN = {
     "BisectionResult": ("profile", "machine", "built_with"),
     **dict.fromkeys(("ProfileResult", "ServerProfile"), ("counted", "waiting")),
     "ReplayResult": ("profile",),
-    "UpgradeResult": ("traffic", "pg_upgrade", "states"),
+    "UpgradeResult": ("traffic", "pg_upgrade", "states", "interrupted"),
     "UpgradedStatement": ("calls",),
 }
 

@@ -3,8 +3,8 @@
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,22 @@ def make_folder(folder: Path) -> None:
         folder.chmod(0o700)
     except OSError as error:
         raise UsageError(f"--out {folder} can't be used ({error.strerror}): name another folder") from None
+
+
+@contextmanager
+def made_whole(folder: Path) -> Iterator[None]:
+    """Make the folder as `make_folder` does; what fills it and fails, or is interrupted, leaves nothing."""
+    is_new = not folder.exists()
+    make_folder(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for path in folder.iterdir():
+                path.unlink()
+            if is_new:
+                folder.rmdir()
+        raise
 
 
 def _document(request: CaptureRequest, listen: str, resolved: Resolved) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """What there is to play of a capture, what a player is told of roles, and its counts by family."""
 
 import hashlib
+import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _HEADER_BYTES = 64
-_SET_OPTION_SINCE = 160_000
+_SET_OPTION_SINCE, _PRIVILEGES_SINCE = 160_000, 150_000
 # What is no part of a family that is printed.
 _NOT_PRINTED = ("sample", "same", "same_s")
 
@@ -24,8 +25,10 @@ _NOT_PRINTED = ("sample", "same", "same_s")
 def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
     """The databases of a capture's sessions, of these users' or of all.
 
-    Raises UsageError for a user that has none: who misspelt one would take the rest for all of them.
+    Raises UsageError for what is no capture, and for a user that has none: who misspelt one would take the
+    rest for all of them.
     """
+    files(folder)
     sessions = sessions_of(str(folder.resolve()))
     known = dict.fromkeys(user for user, _, _ in sessions)
     if unknown := [user for user in users if user not in known]:
@@ -46,7 +49,10 @@ def identity(folder: Path) -> str:
 
 
 def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
-    """By role: what makes a session of the player's be as that role's; and what can't be had, or ''."""
+    """By role: what makes a session of the player's be as that role's; and what can't be had, or ''.
+
+    A setting that this user may not set would end the connection.
+    """
     rows = session.execute(
         """SELECT r.rolname, pg_has_role(current_user, r.oid, %s), r.rolname = current_user,
                   COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
@@ -55,8 +61,10 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
            FROM pg_roles r, pg_database d WHERE d.datname = current_database()""",
         (right_to_be(session.info.server_version),),
     ).fetchall()
+    allowed = _settable(session)
     found: dict[str, str] = {}
     refused = 0
+    left_out: set[str] = set()
     for name, is_member, is_self, settings in rows:
         if is_self:
             continue
@@ -64,10 +72,42 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
             refused += not str(name).startswith("pg_")
             continue
         assert isinstance(settings, list)
-        parts = [f"role={name}", *map(str, settings)]
+        parts = [f"role={name}"]
+        for each in map(str, settings):
+            setting = each.partition("=")[0]
+            # That of a library which is not loaded is taken from anybody.
+            if allowed is None or allowed.get(setting.lower(), "." in setting):
+                parts.append(each)
+            else:
+                left_out.add(setting)
         found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
-    missing = f"{refused} roles of the server are not open to this user: their sessions run as this user"
-    return found, missing if refused else ""
+    return found, _what_can_t_be_had(refused, left_out)
+
+
+def _settable(session: "psycopg.Connection[tuple[object, ...]]") -> dict[str, bool] | None:
+    """By setting that this user sees whether it may set it in a session of its own; None: all of them."""
+    has_privileges = session.info.server_version >= _PRIVILEGES_SINCE
+    granted = "OR pg_catalog.has_parameter_privilege(s.name, 'SET')" if has_privileges else ""
+    rows = session.execute(
+        f"""SELECT r.rolsuper, pg_catalog.lower(s.name), s.context IN ('user', 'backend') {granted}
+            FROM pg_catalog.pg_roles r LEFT JOIN pg_catalog.pg_settings s ON NOT r.rolsuper
+            WHERE r.rolname = current_user"""
+    ).fetchall()
+    if any(is_superuser for is_superuser, _, _ in rows):
+        return None
+    return {str(name): bool(may) for _, name, may in rows}
+
+
+def _what_can_t_be_had(roles: int, settings: Collection[str]) -> str:
+    found = []
+    if roles:
+        found.append(
+            f"{roles} roles of the server are not open to this user: their sessions run as this user"
+        )
+    if settings:
+        named = ", ".join(sorted(settings))
+        found.append(f"this user may not set what roles have of their own ({named}): sessions are without")
+    return "; ".join(found)
 
 
 def right_to_be(server_version: int) -> str:
@@ -79,7 +119,8 @@ def right_to_be(server_version: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace(" ", "\\ ")
+    # The server divides at any white space (src/backend/utils/init/postinit.c, pg_split_opts).
+    return re.sub(r"([\\\s])", r"\\\1", text, flags=re.ASCII)
 
 
 def named(sample: str) -> str:

@@ -7,7 +7,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import files
-from pgassay.traffic.capturing import make_folder
+from pgassay.traffic.capturing import made_whole
 
 NOTE = (
     "redacted: values are placeholders, equal where the values were; rows, checksums, COPY data and comments "
@@ -38,17 +38,13 @@ def redact(folder: Path, out: Path) -> Redacted:
     """
     files(folder)
     known = manifest.read(folder)
-    made = not out.exists()
-    make_folder(out)
-    try:
+    # Without its manifest, which says that it is redacted, a part of it would pass for a capture with values.
+    with made_whole(out):
         done = _written(folder, out)
-    except MeasurementError:
-        for path in out.iterdir():
-            path.unlink()
-        if made:
-            out.rmdir()
-        raise
-    manifest.write(out, redacted_manifest(known))
+        try:
+            manifest.write(out, redacted_manifest(known))
+        except OSError as error:
+            raise MeasurementError(f"{out} can't be written ({error.strerror})") from None
     return done
 
 

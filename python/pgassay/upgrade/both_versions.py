@@ -17,12 +17,15 @@ from pgassay.model.upgrades.upgrade_answer import StatementVerdict
 from pgassay.model.workload import Statement
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.statement_errors import TooLongError
 from pgassay.words import seconds
 from pgassay.workloads.statements import changes_data
 
 OnStage = Callable[[str, float | None], None]
 # A statement may take so much of the time given.
 _SHARE_MAX, _LEAST_S = 0.1, 5.0
+# A server whose process crashed ends all others, and recovers.
+_RECOVERS_S, _POLL_S = 60.0, 0.1
 # One execution that takes so many times as long as the other is no noise.
 _FAR_SLOWER = 2.0
 CALLS_WHAT_WRITES = (
@@ -56,7 +59,8 @@ class SeenInVersion:
 
 @dataclass(frozen=True)
 class ComparedStatement:
-    """A statement on both versions: an error of each or '', whether the rows are the same, the plan.
+    """A statement on both versions: an error of each or '', whether the rows are the same, what its plan does
+    otherwise, None where one is not known.
 
     `varies`: its rows are others each time that it runs, so that they can't be compared. `unended`: in which
     version it did not end, and what that says.
@@ -66,7 +70,7 @@ class ComparedStatement:
     after_error: str
     same_rows: bool
     rows: tuple[int, int]
-    plan: tuple[str, ...]
+    plan: tuple[str, ...] | None
     varies: bool = False
     unended: tuple[StatementVerdict, str] | None = None
 
@@ -107,9 +111,34 @@ def _seen(
                 found.errors[each.name] = CALLS_WHAT_WRITES
             except psycopg.Error as error:
                 found.errors[each.name] = error.diag.message_primary or first_line(error)
+            except TooLongError:
+                # It ended, and has no plan: EXPLAIN (ANALYZE) looks at the clock for each row.
+                continue
             except (UsageError, MeasurementError) as error:
                 found.errors[each.name] = str(error)
+            if each.name in found.errors:
+                _wait_until_answered(copy, each.name)
     return found
+
+
+def _wait_until_answered(copy: TrialCopy, name: str) -> None:
+    """Wait where a statement crashed its process: until the server has recovered it answers nobody.
+
+    Raises MeasurementError where it does not come back.
+    """
+    until = time.monotonic() + _RECOVERS_S
+    while True:
+        try:
+            copy.session.execute("SELECT")
+        except psycopg.OperationalError as error:
+            if time.monotonic() > until:
+                raise MeasurementError(
+                    f"PostgreSQL {copy.spec.build.version} ended with the statement {name} and does not "
+                    f"come back ({first_line(error)}): leave that statement out, and report it to PostgreSQL"
+                ) from None
+            time.sleep(_POLL_S)
+        else:
+            return
 
 
 def _written(copy: TrialCopy, sql: str) -> Written:
@@ -143,7 +172,7 @@ def _compared(
                 after.errors.get(name, ""),
                 old is not None and new is not None and _is_same(old, new),
                 (old.rows if old else 0, new.rows if new else 0),
-                what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
+                what_changed(plans[0], plans[1]) if plans[0] and plans[1] else None,
                 name in before.varies,
                 _unended(name, before, after),
             ),

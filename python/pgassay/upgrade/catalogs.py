@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
+from pgassay.sql_text import identifier
+from pgassay.tune.source.source_server import APPLICATION, SourceServer
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion
 from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade, names_found
 
@@ -27,7 +30,7 @@ _OF_THE_HOST = (
     "krb_",
     "shared_mem",
 )
-# What took their place (release notes of 17, 18 and 19).
+# What took their place (release notes of 14 to 19).
 _INSTEAD = {
     "io_workers": "io_min_workers and io_max_workers replace it",
     "old_snapshot_threshold": "nothing replaces it: limit transactions by transaction_timeout",
@@ -36,6 +39,10 @@ _INSTEAD = {
     "promote_trigger_file": "pg_promote() and pg_ctl promote replace it",
     "vacuum_defer_cleanup_age": "hot_standby_feedback and replication slots replace it",
     "force_parallel_mode": "debug_parallel_query replaces it",
+    "stats_temp_directory": "nothing replaces it: statistics are kept in shared memory",
+    "operator_precedence_warning": "nothing replaces it: it warned of changes of 9.5",
+    "vacuum_cleanup_index_scale_factor": "nothing replaces it: VACUUM decides that itself",
+    "trace_recovery_messages": "nothing replaces it: log_min_messages = debug1 logs as much",
 }
 # Spelled otherwise, and the same.
 _SAME = {"log_connections": {"off", ""}}
@@ -63,10 +70,15 @@ _DATABASE_COLLATION = """
 SELECT 'the database''s collation ' || d.datcollate, d.datcollversion,
     pg_catalog.pg_database_collation_actual_version(d.oid)
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"""
+# Those that something depends on: initdb makes one for each language, whose versions all change at once. On
+# those with a fixed number, as "unicode", no dependency is recorded.
 _COLLATIONS = """
 SELECT 'collation ' || c.oid::pg_catalog.regcollation::text, c.collversion,
     pg_catalog.pg_collation_actual_version(c.oid)
-FROM pg_catalog.pg_collation c WHERE c.collversion IS NOT NULL"""
+FROM pg_catalog.pg_collation c WHERE c.collversion IS NOT NULL AND (
+    EXISTS (SELECT FROM pg_catalog.pg_depend d
+        WHERE d.refclassid = 'pg_catalog.pg_collation'::pg_catalog.regclass AND d.refobjid = c.oid)
+    OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attcollation = c.oid AND a.attrelid >= 16384))"""
 _TEXT_INDEXES = """
 SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -109,8 +121,16 @@ class GivenSetting:
         return self.is_given and self.source not in _OF_ROLES_SOURCES
 
 
+def settings_of_server(source: SourceServer) -> dict[str, GivenSetting]:
+    """All settings of the source, by name. Raises UsageError."""
+    # A session that reads the source has its own value of these, which would hide the server's.
+    limits = {name: value for name, value in READING.items() if name not in _ALWAYS_ON_SINCE}
+    with source.session(APPLICATION, limits) as session:
+        return given_settings(session)
+
+
 def given_settings(session: ControlSession) -> dict[str, GivenSetting]:
-    """All settings of the source, by name."""
+    """All settings that the session has, by name."""
     found = {}
     for name, value, boot, source, file, line, *more in session.execute(_SETTINGS).fetchall():
         shown, unit, category, words = more
@@ -197,7 +217,7 @@ def _settings_of_roles(
     for role, database, name, value in session.execute(_OF_ROLES).fetchall():
         is_gone = name in settings and not _knows(str(name), new)
         if is_gone or _is_off_for_good(str(name), str(value), new):
-            where = " in ".join(each for each in (str(role), str(database)) if each)
+            where = " in ".join(each for each in (str(role), str(database)) if each) or "all roles"
             lacks = "has no such setting" if is_gone else "takes only on"
             yield UpgradeFinding(
                 id=f"setting-of-role-gone:{name}",
@@ -253,7 +273,7 @@ def _extensions(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFin
                 severity="work",
                 sentence=f"the extension {name} is {version} here and {there} there",
                 where=f"extension {name}",
-                remedy=f"after pg_upgrade: ALTER EXTENSION {name} UPDATE",
+                remedy=f"after pg_upgrade: ALTER EXTENSION {identifier(str(name))} UPDATE",
             )
 
 

@@ -3,24 +3,30 @@
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.cleanup.source_copies import remove_source_copies
 from pgassay.environment.datasets.dump import LEFT_OUT_OF_ARCHIVES
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
+from pgassay.model.storage import StorageSpec
 from pgassay.progress import Progress
+from pgassay.sql_text import identifier, qualified
+from pgassay.storage.parse import parse_storage
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
-from pgassay.upgrade.physical_copy import is_physical, physical_dataset
+from pgassay.upgrade.builds_of_both import OLDEST
+from pgassay.upgrade.physical_copy import is_physical, physical_dataset, read_schema
 
 DUMP_FILE, SCHEMA_FILE, BEFORE_FILE = "source.sql", "schema.sql", "before_upgrade.sql"
 # Of this command, with which a user gives the data.
 OPTION = "--copy"
 SCHEMA_ONLY = "--schema-only"
+PG_RESTORE = "pg_restore"
 _NO_SCRIPT = "name what pg_dump wrote"
 MADE_NOW = "dump"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
@@ -34,44 +40,81 @@ _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 class LeftOut:
     """What the new version refuses and a copy can do without: views, and extensions that are missing.
 
-    stops: whether it refuses more than that, so that the schema can't be made there.
+    stops: whether it refuses more than that, so that the schema can't be made there. behind: indexes of
+    materialized views among them, which go with those.
     """
 
     views: tuple[tuple[str, str], ...] = ()
     extensions: tuple[str, ...] = ()
     stops: bool = False
+    behind: tuple[str, ...] = ()
 
     def options(self) -> list[str]:
         """Those of pg_dump that leave it out."""
         tables = [f"--exclude-table={name}" for _, name in self.views]
-        return [*tables, *(f"--exclude-extension={name}" for name in self.extensions)]
+        return [*tables, *(f"--exclude-extension={identifier(name)}" for name in self.extensions)]
 
     def statements(self) -> list[str]:
         """SQL that drops it on a copy."""
         views = [f"DROP {kind.upper()} IF EXISTS {name} CASCADE" for kind, name in self.views]
-        return [*views, *(f'DROP EXTENSION IF EXISTS "{name}"' for name in self.extensions)]
+        # All at once: one may need another.
+        names = ", ".join(qualified(None, name) for name in self.extensions)
+        return [*views, *([f"DROP EXTENSION IF EXISTS {names}"] if names else [])]
 
     def is_kept(self, entry: str) -> bool:
         """Whether a line of an archive's table of contents (pg_restore --list) is of what stays."""
         gone = [f" EXTENSION - {name} " for name in self.extensions]
-        gone += [f" COMMENT - EXTENSION {name} " for name in self.extensions]
+        gone += [f" COMMENT - EXTENSION {identifier(name)} " for name in self.extensions]
         for kind, name in self.views:
-            schema, own = plain_parts(name)
-            made = kind.upper()
-            gone += [f" {made} {schema} {own} ", f" {made} DATA {schema} {own} "]
-            gone.append(f" COMMENT {schema} {made} {own} ")
-        return not any(each in f"{entry} " for each in gone)
+            gone += _entries_of(kind, name)
+        schemas = {plain_parts(name)[0] for kind, name in self.views if kind != "view"}
+        gone += [f" INDEX {schema} {plain} " for schema in schemas for plain in map(_plain, self.behind)]
+        gone += [f" COMMENT {schema} INDEX {index} " for schema in schemas for index in self.behind]
+        on_views = [f" ON {_own_part(name)} " for _, name in self.views]
+        is_comment = " COMMENT " in entry
+        return not any(each in f"{entry} " for each in (*gone, *(on_views if is_comment else ())))
+
+
+def _entries_of(kind: str, name: str) -> Iterator[str]:
+    """How entries of an archive begin that can't be without a view (src/bin/pg_dump/pg_dump.c).
+
+    Names of what is made stand as they are, those of what is commented on as SQL has them.
+    """
+    schema, own = plain_parts(name)
+    made = kind.upper()
+    yield from (
+        f" {made} {schema} {own} ",
+        f" {made} DATA {schema} {own} ",
+        f" STATISTICS DATA {schema} {own} ",
+    )
+    yield from (f" {part} {schema} {own} " for part in ("RULE", "TRIGGER", "DEFAULT"))
+    quoted = _own_part(name)
+    yield from (f" COMMENT {schema} {made} {quoted} ", f" COMMENT {schema} COLUMN {quoted}.")
 
 
 def plain_parts(name: str) -> tuple[str, str]:
     """Schema and name of `public."Odd name"` without their quotes, as a table of contents has them."""
-    schema, own = (quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name))
+    schema, own = bare_name(name)
     return schema, own
+
+
+def bare_name(name: str) -> list[str]:
+    """The parts of a name without their quotes."""
+    return [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name)]
+
+
+def _own_part(name: str) -> str:
+    """The name behind the schema as SQL has it."""
+    return [each.group() for each in _PART.finditer(name)][-1]
+
+
+def _plain(name: str) -> str:
+    return bare_name(name)[-1]
 
 
 @contextmanager
 def copied(
-    given: str,
+    given: tuple[str, str],
     source: SourceServer,
     program: Build,
     left_out: LeftOut,
@@ -80,54 +123,85 @@ def copied(
 ) -> Iterator[str]:
     """The data as `--dataset` has them, gone when the block is left: what was given, else a dump made now.
 
-    given: as typed behind --copy, `dump:FILE`, `folder:DATADIR` or ''. program: whose pg_dump and pg_restore
-    are used.
+    With a dump that was made now all copies of it go. given: as typed behind --copy, `dump:FILE`,
+    `folder:DATADIR` or '', and behind --storage. program: whose pg_dump and pg_restore are used. The caller
+    holds the host's lock.
     """
-    if is_physical(given):
+    copy, storage = given
+    if is_physical(copy):
         before = folder / BEFORE_FILE
         before.write_text("".join(f"{each};\n" for each in left_out.statements()))
-        yield physical_dataset(given, source, before)
-        return
-    plain = folder / DUMP_FILE
-    try:
-        if is_given_dump(given):
+        yield physical_dataset(copy, source, before)
+    elif is_given_dump(copy):
+        name, plain = copy.partition(":")[2], folder / DUMP_FILE
+        try:
             progress.stage("unpacking the dump")
-            _unpack(Path(given.partition(":")[2]), program, plain, left_out)
-        else:
+            _unpack(Path(name), program, plain, left_out)
+            with _errors_name(plain, name):
+                yield f"dump:{plain}"
+        finally:
+            plain.unlink(missing_ok=True)
+    else:
+        try:
             with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()], OPTION) as dump:
+                plain = dump.file.with_name(DUMP_FILE)
                 _make_plain(dump.file, plain)
-        yield f"dump:{plain}"
+                dump.file.unlink()
+                with _errors_name(plain, f"the dump of {source.name}"):
+                    yield f"dump:{plain}"
+        finally:
+            # What cannot be removed now is removed at the next start.
+            with suppress(UsageError, MeasurementError):
+                remove_source_copies(dict.fromkeys((StorageSpec(), parse_storage(storage))))
+
+
+@contextmanager
+def _errors_name(plain: Path, name: str) -> Iterator[None]:
+    """Have errors name the dump, and not the plain one, which is gone when they are read."""
+    try:
+        yield
     except (UsageError, MeasurementError) as error:
         if str(plain) not in str(error):
             raise
-        # The plain one is gone when this is read.
-        name = given.partition(":")[2] if is_given_dump(given) else f"the dump of {source.name}"
         kind = UsageError if isinstance(error, UsageError) else MeasurementError
         raise kind(str(error).replace(str(plain), name)) from error
-    finally:
-        plain.unlink(missing_ok=True)
 
 
 @contextmanager
 def schema_of(
-    given: str, source: SourceServer, program: Build, folder: Path, progress: Progress
+    given: tuple[str, str],
+    source: SourceServer,
+    builds: tuple[Build, Build],
+    folder: Path,
+    progress: Progress,
 ) -> Iterator[Path]:
-    """The schema in plain SQL, without its rows: of the dump that was given, else of the server.
+    """The schema in plain SQL, without its rows: of the dump or data folder that was given, or the server's.
 
-    A role that may not dump the server can then give a dump that somebody else made.
+    A role that may not dump the server can then give what somebody else made. given: what stands behind
+    --copy and --storage. builds: the old version's, and one whose pg_dump and pg_restore are used.
     """
-    if not is_given_dump(given):
+    copy, storage = given
+    plain = folder / SCHEMA_FILE
+    if not has_own_schema(copy, source):
         options = [*PLAIN_FORMAT, SCHEMA_ONLY]
-        with dumped(source, program, progress, options, OPTION) as dump:
+        with dumped(source, builds[1], progress, options, OPTION) as dump:
             yield dump.file
         return
-    plain = folder / SCHEMA_FILE
     try:
-        progress.stage("reading the schema of the dump")
-        _unpack(Path(given.partition(":")[2]), program, plain, LeftOut(), SCHEMA_ONLY)
+        _make_private(plain)
+        if is_physical(copy):
+            read_schema(copy, storage, source, builds, plain, progress)
+        else:
+            progress.stage("reading the schema of the dump")
+            _unpack(Path(copy.partition(":")[2]), builds[1], plain, LeftOut(), SCHEMA_ONLY)
         yield plain
     finally:
         plain.unlink(missing_ok=True)
+
+
+def has_own_schema(given: str, source: SourceServer) -> bool:
+    """Whether the schema is read from what was given: from a data folder whose own version is measured."""
+    return is_given_dump(given) or (is_physical(given) and source.major >= OLDEST)
 
 
 def is_given_dump(given: str) -> bool:
@@ -167,7 +241,7 @@ def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut, *more: s
     if read_header(dump).format == "plain":
         _make_plain(dump, plain, has_rows=SCHEMA_ONLY not in more)
         return
-    restore = Path(program.bin_directory) / "pg_restore"
+    restore = Path(program.bin_directory) / PG_RESTORE
     if not restore.exists():
         raise UsageError(
             f"--copy dump:{dump} is compressed, and PostgreSQL {program.version} of {program.origin} comes "

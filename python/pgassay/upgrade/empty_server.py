@@ -16,11 +16,12 @@ from pgassay.environment.home import account, home
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
-from pgassay.errors import first_line
+from pgassay.errors import UsageError, first_line
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.sql_text import split_statements
 from pgassay.storage.file_copies import make_folder
+from pgassay.tune.source.source_server import SourceServer
 
 _SERVER_SETTINGS = {"shared_buffers": "16MB", "max_connections": "20", "fsync": "off"}
 _SETTINGS = """
@@ -143,11 +144,16 @@ def _is_harmless(refused: Refused) -> bool:
     return is_of_the_dump or refused.name.startswith("COMMENT ON ") or _NOT_OF_THE_VERSION in refused.words
 
 
-def functions_refused(server: Server, source: ControlSession) -> list[Refused]:
-    """Functions of the schema that this server can't parse and the source can."""
+def functions_refused(server: Server, source: SourceServer) -> list[Refused]:
+    """Functions of the schema that this server can't parse and the source, as far as it can be asked, can."""
     with control(server) as session:
         found = _not_parsed(session, None)
-    known = _not_parsed(source, found.keys()) if found else {}
+    known: dict[str, str] = {}
+    # It may have been stopped while its data were copied.
+    with contextlib.suppress(UsageError, psycopg.OperationalError, psycopg.InterfaceError):
+        if found:
+            with source.reading() as session:
+                known = _not_parsed(session, found.keys())
     return [Refused("function", name, words) for name, words in found.items() if name not in known]
 
 
@@ -163,7 +169,12 @@ def _not_parsed(session: ControlSession, names: Collection[str] | None) -> dict[
             try:
                 with session.transaction():
                     session.execute(f"SELECT {validator}(%s)".encode(), (oid,))
+            except psycopg.errors.InsufficientPrivilege:
+                # A role that may not execute it is not told whether it parses.
+                continue
             except psycopg.Error as error:
+                if session.closed:
+                    raise
                 found[str(name)] = error.diag.message_primary or first_line(error)
     return found
 

@@ -16,6 +16,7 @@ from pgassay.tune.tune_plan import TuneRequest, plan_tune
 from pgassay.words import amount
 
 FOLDER = "fixes"
+INTERRUPTED = "the search for fixes was interrupted"
 # A search and a proof take so long at least.
 TIME_MIN_S = 60.0
 
@@ -54,7 +55,8 @@ def proven_fixes(
         found = run_held(planned, asked, TOOLS, progress, isolates=False)
     except (UsageError, MeasurementError) as error:
         return {}, f"no fix was looked for: {error}"
-    return _mended(found, new, folder / FOLDER / "apply.sql"), ""
+    mended = _mended(found, new, folder / FOLDER / "apply.sql")
+    return mended, INTERRUPTED if found.interrupted else ""
 
 
 def _mended(found: TuneResult, new: Build, script: Path) -> dict[str, Mended]:

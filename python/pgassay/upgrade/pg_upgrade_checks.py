@@ -78,6 +78,15 @@ def in_the_way_of_pg_upgrade(
             where="data_checksums",
             remedy="initdb --no-data-checksums for pg_upgrade, or pg_checksums --enable here before",
         )
+    elif has_checksums and new < _CHECKSUMS_SINCE:
+        yield UpgradeFinding(
+            id="checksums",
+            severity="work",
+            sentence=f"this cluster has data checksums, and initdb of {new} makes none by itself: "
+            "pg_upgrade needs both to be the same",
+            where="data_checksums",
+            remedy="initdb --data-checksums for pg_upgrade",
+        )
 
 
 def _columns_refused(session: ControlSession, old: int, new: int) -> Iterator[UpgradeFinding]:

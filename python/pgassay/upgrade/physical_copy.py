@@ -3,18 +3,31 @@
 import shutil
 from pathlib import Path
 
-from pgassay.environment.datasets import parse_dataset, snapshots
+from pgassay.environment.datasets import OBSERVING_EXTENSIONS, parse_dataset, snapshots
 from pgassay.environment.datasets.folder import major_of_folder
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.programs import run_program
+from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.environment.server.validation import with_data_format
 from pgassay.environment.upgraded.cluster import PgUpgradeError
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding
 from pgassay.progress import Progress
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
+from pgassay.tune.copy import WORKING_ROOM_BYTES
+from pgassay.tune.source.dump import PLAIN_FORMAT, PROGRAM
 from pgassay.tune.source.source_server import SourceServer
 
 LOG_FOLDER = "pg_upgrade"
 _PHYSICAL = "folder:"
+# As a dump of the source is made; who may do what is of the cluster.
+_OPTIONS = (
+    *(*PLAIN_FORMAT, "--schema-only", "--no-publications", "--no-subscriptions", "--no-security-labels"),
+    "--no-password",
+)
+_SETTINGS = {"shared_buffers": "16MB", "max_connections": "20"}
 
 
 def is_physical(given: str) -> bool:
@@ -64,3 +77,44 @@ def run_pg_upgrade(
             remedy="fix that before the upgrade",
         )
     return PgUpgrade.model_validate(dict(snapshot.facts["upgrade"])), None
+
+
+def read_schema(
+    given: str,
+    storage: str,
+    source: SourceServer,
+    builds: tuple[Build, Build],
+    file: Path,
+    progress: Progress,
+) -> None:
+    """Write the schema of the data folder into the file, in plain SQL.
+
+    It is read from the working copy that the old version's statements are run on later, and not from the
+    source, whose role may not read all tables, and which may have changed since. storage: as typed. builds:
+    the old version's, and one with pg_dump. Raises MeasurementError with pg_dump's words.
+    """
+    build, program = builds
+    known = with_data_format(build)
+    dataset = parse_dataset(physical_dataset(given, source), known, 1)
+    snapshot = snapshots.ensure(known, dataset, (), progress.stage)
+    volume = provide(parse_storage(storage), 2 * snapshot.bytes + WORKING_ROOM_BYTES)
+    try:
+        progress.stage("copying the data")
+        working = volume.clone(snapshot.path, snapshot.key, 0)
+        if not volume.is_clean(working):
+            volume.reset(working, snapshot.path)
+        volume.activate()
+        volume.mark(working, clean=False)
+        with Server(build, working, _SETTINGS) as server:
+            progress.stage("reading the schema of the copy")
+            address = ["--host", str(server.socket_directory), "--port", str(PORT), "--username", SUPERUSER]
+            command = [f"{program.bin_directory}/{PROGRAM}", *_OPTIONS, *address]
+            text = run_program([*command, "--dbname", snapshot.database], "reading the schema of the copy")
+    finally:
+        volume.remove()
+    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def extensions_of_copies(given: str, source: SourceServer) -> set[str]:
+    """Those that a copied data folder has and the source has not: pgassay reads caches by them."""
+    return set(OBSERVING_EXTENSIONS) - set(source.facts.extensions) if is_physical(given) else set()

@@ -7,13 +7,15 @@ on copies in both versions, and those that run alike are timed in interleaved bl
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment.builds.registry import resolve
+from pgassay.environment.builds.base import Origin
+from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.server.validation import build_settings
+from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.running.results_folder import check_folder, new_folder
@@ -24,49 +26,38 @@ from pgassay.model.result import CompareResult
 from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding, UpgradeResult, UpgradeState
 from pgassay.model.workload import Statement
 from pgassay.progress import Progress
+from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.source.copied import settings_of
-from pgassay.tune.source.dump import refuse_small_disk, refuse_unreadable_tables, refuse_without_program
+from pgassay.tune.source.dump import (
+    PROGRAM,
+    refuse_small_disk,
+    refuse_unreadable_tables,
+    refuse_without_program,
+)
 from pgassay.tune.source.source_server import SourceServer, open_source
 from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.builds_of_both import OLDEST, BuildsOfBoth, builds_of_both
-from pgassay.upgrade.catalogs import catalog_findings, given_settings, others_unread
-from pgassay.upgrade.chosen_statements import (
-    StatementChoice,
-    Wanted,
-    slower_statements,
-    statements_to_run,
-    timed_text,
-)
+from pgassay.upgrade.chosen_statements import StatementChoice, Wanted, slower_statements, timed_text
 from pgassay.upgrade.copied_source import (
     OPTION,
+    PG_RESTORE,
     LeftOut,
     can_leave_out,
     check_copy,
     copied,
+    has_own_schema,
     is_given_dump,
-    schema_of,
 )
-from pgassay.upgrade.empty_server import (
-    Refused,
-    functions_refused,
-    read_version,
-    refused_objects,
-    scratch_server,
-)
-from pgassay.upgrade.fixes import Mended, proven_fixes
+from pgassay.upgrade.empty_server import Refused
+from pgassay.upgrade.fixes import INTERRUPTED, Mended, proven_fixes
 from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
-from pgassay.upgrade.refused_views import VIEWS
+from pgassay.upgrade.read_source import SourceRead, left_out_of, read_source
 from pgassay.upgrade.traffic import check_capture, play_on_both
-from pgassay.upgrade.upgrade_answer import (
-    answer_of,
-    finding_of_function,
-    findings_of_refused,
-    single_statements,
-)
-from pgassay.upgrade.version_states import Held, StatesToMeasure, held_settings, measured_states
-from pgassay.upgrade.version_times import MeasuredTimes
+from pgassay.upgrade.upgrade_answer import NOT_MADE, answer_of, findings_of_refused, single_statements
+from pgassay.upgrade.version_states import StatesToMeasure, measured_states
+from pgassay.upgrade.version_times import MeasuredTimes, stored_so_far
 from pgassay.workloads.registry import parse_workload
 
 EXPERIMENT_FOLDER = "experiment"
@@ -74,9 +65,9 @@ STATEMENTS_DEFAULT = 50
 # No longer maintained, which is why it is upgraded.
 _SOURCE_MIN = 13
 _TIME_MIN_S = 30.0
-_EXCLUDES_EXTENSIONS_SINCE = 17
 _STOPPED = "no statement was compared, since the schema can't be made in the new version"
 _REFUSED = "pg_upgrade refuses the copy"
+_INTERRUPTED = "it was interrupted before"
 _PLAIN_DUMP = (
     "no statement was compared, since the dump is plain SQL and holds what the new version refuses: give one "
     "made by pg_dump --format=custom, from which that can be left out"
@@ -122,7 +113,7 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
         check_physical(wanted.copy, source, (builds.old, builds.new))
     _program(wanted)
     refuse_small_disk(source)
-    if not is_given_dump(wanted.copy):
+    if not has_own_schema(wanted.copy, source):
         refuse_unreadable_tables(source, OPTION)
     folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
     warnings = []
@@ -133,7 +124,7 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
         )
     try:
         with host_lock(progress, wait=wait):
-            answer = _look(wanted, source, builds, folder, warnings, progress)
+            answer = _look(_Run(wanted, source, builds, folder, progress, time.monotonic()), warnings)
     except BaseException:
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -142,74 +133,116 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
     return answer
 
 
-def _look(
-    wanted: UpgradeRequest,
-    source: SourceServer,
-    builds: BuildsOfBoth,
-    folder: Path,
-    warnings: list[str],
-    progress: Progress,
-) -> UpgradeResult:
+@dataclass(frozen=True)
+class _Run:
+    """What a run has from its beginning; `began_at`: when, by the monotonic clock."""
+
+    wanted: UpgradeRequest
+    source: SourceServer
+    builds: BuildsOfBoth
+    folder: Path
+    progress: Progress
+    began_at: float
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the time that was given."""
+        return self.wanted.compare.max_time_s - (time.monotonic() - self.began_at)
+
+
+@dataclass
+class _Known:
+    """What the copies have told so far, which stands where somebody stops the rest."""
+
+    measured: MeasuredTimes
+    mended: dict[str, Mended] = field(default_factory=dict)
+    states: tuple[UpgradeState, ...] = ()
+    brought: PgUpgrade | None = None
+    refusal: UpgradeFinding | None = None
+    is_interrupted: bool = False
+
+
+def _look(run: _Run, warnings: list[str]) -> UpgradeResult:
     """The answer. The caller holds the host's lock."""
-    began_at = time.monotonic()
-    old, new = builds.old, builds.new
+    wanted, source, builds, folder = run.wanted, run.source, run.builds, run.folder
     program = _program(wanted)
-    read = _read(wanted, source, new, program, folder, progress)
-    chosen, left_out = read.chosen, _left_out(read, program, is_physical=is_physical(wanted.copy))
+    asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
+    of_all = builds.old, builds.new, program
+    read = read_source(asked, _given(wanted), source, of_all, folder, run.progress)
+    chosen, left_out = read.chosen, left_out_of(read, program, is_physical=is_physical(wanted.copy))
     findings = (*read.findings, *findings_of_refused(read.refused))
     is_stuck = left_out != LeftOut() and not can_leave_out(wanted.copy)
     stops = left_out.stops or is_stuck
     _write_statements(folder, chosen.statements)
-    measured = MeasuredTimes(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
-    mended: dict[str, Mended] = {}
-    states: tuple[UpgradeState, ...] = ()
-    brought: PgUpgrade | None = None
-    refusal: UpgradeFinding | None = None
+    known = _Known(_not_run(chosen))
     if not stops and (chosen.statements or is_physical(wanted.copy)):
-        with copied(wanted.copy, source, program, left_out, folder, progress) as data:
-            if is_physical(wanted.copy):
-                brought, refusal = run_pg_upgrade(new, data, folder, progress)
-            if chosen.statements and refusal is None:
-                request = _request(wanted, source, folder, data, builds, began_at)
-                measured = _measure(request, chosen, read.refused, folder, progress)
-                asked = _states_of(request, read, measured, new, _checksums(wanted, source))
-                left_s = _STATES_SHARE * _left_s(wanted, began_at)
-                states = measured_states(asked, folder, left_s, progress)
-                if slower := slower_statements(chosen, measured):
-                    left_s = _left_s(wanted, began_at)
-                    mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
-                    warnings += [why] if why else []
-    if refusal is not None:
-        measured = MeasuredTimes(
-            single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None, _REFUSED)
-        )
-        findings = (*findings, refusal)
-        warnings.append("no statement was compared, since pg_upgrade refuses")
+        known.measured = _not_run(chosen, _INTERRUPTED)
+        try:
+            with copied(_given(wanted), source, program, left_out, folder, run.progress) as data:
+                _on_copies(run, read, data, known, warnings)
+        except (KeyboardInterrupt, InterruptionError):
+            # What is known is told: the catalogs' findings most of all.
+            known.is_interrupted = True
+    if known.refusal is not None:
+        findings = (*findings, known.refusal)
     if stops:
         warnings.append(_PLAIN_DUMP if is_stuck and not left_out.stops else _STOPPED)
     warnings += [read.others] if read.others else []
+    measured = known.measured
     answer = answer_of(
         source=(source.name, source.resolved.server.version),
-        versions=(old.version, new.version),
+        versions=(builds.old.version, builds.new.version),
         folder=folder,
         findings=findings,
         measured=measured.statements,
-        mended=mended,
+        mended=known.mended,
         result=measured.result,
         experiment=str(folder / EXPERIMENT_FOLDER) if measured.result is not None else "",
         margin=wanted.compare.margin,
         warnings=tuple(warnings),
         traffic=measured.traffic,
+        is_interrupted=known.is_interrupted,
     )
-    return answer.model_copy(update={"pg_upgrade": brought, "states": states})
+    return answer.model_copy(update={"pg_upgrade": known.brought, "states": known.states})
 
 
-def _left_s(wanted: UpgradeRequest, began_at: float) -> float:
-    return wanted.compare.max_time_s - (time.monotonic() - began_at)
+def _not_run(chosen: Wanted, why: str = NOT_MADE) -> MeasuredTimes:
+    return MeasuredTimes(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None, why))
+
+
+def _on_copies(run: _Run, read: SourceRead, data: str, known: _Known, warnings: list[str]) -> None:
+    """Measure what there is to measure on the data, as `--dataset` has them, and note it in `known`.
+
+    Raises KeyboardInterrupt and InterruptionError where somebody stops it.
+    """
+    wanted, chosen, new = run.wanted, read.chosen, run.builds.new
+    if is_physical(wanted.copy):
+        known.brought, known.refusal = run_pg_upgrade(new, data, run.folder, run.progress)
+    if known.refusal is not None:
+        known.measured = _not_run(chosen, _REFUSED)
+        warnings.append("no statement was compared, since pg_upgrade refuses")
+        return
+    if not chosen.statements:
+        return
+    request = _request(run, data)
+    known.measured = _measure(request, chosen, read.refused, run.folder, run.progress)
+    if known.measured.is_interrupted:
+        raise KeyboardInterrupt
+    asked = _states_of(request, read, known.measured, new, _checksums(wanted, run.source))
+    known.states = measured_states(asked, run.folder, _STATES_SHARE * run.left_s, run.progress)
+    if slower := slower_statements(chosen, known.measured):
+        known.mended, why = proven_fixes(request, new, slower, run.folder, run.left_s, run.progress)
+        known.is_interrupted = why == INTERRUPTED
+        warnings += [why] if why else []
+
+
+def _given(wanted: UpgradeRequest) -> tuple[str, str]:
+    """What the data are, and where their copies lie, as typed."""
+    return wanted.copy, wanted.compare.storage
 
 
 def _states_of(
-    request: CompareRequest, read: "_Read", measured: MeasuredTimes, build: Build, checksums: str
+    request: CompareRequest, read: SourceRead, measured: MeasuredTimes, build: Build, checksums: str
 ) -> StatesToMeasure:
     """The states of those statements that have a time on both versions."""
     names = {each.name for each in measured.statements if each.ratio is not None}
@@ -234,112 +267,50 @@ def _measure(
     """The traffic, or the statements one by one, on both versions."""
     if chosen.traffic is not None:
         return play_on_both(request, chosen.traffic, refused, progress)
-    found, result = _compare(request, chosen.statements, folder, progress)
+    found, result, is_interrupted = _compare(request, chosen.statements, folder, progress)
     statements = single_statements(
         chosen.statements, chosen.share, chosen.left_out, found, result, refused=refused
     )
-    return MeasuredTimes(statements, result)
+    return MeasuredTimes(statements, result, is_interrupted=is_interrupted)
 
 
-def _program(wanted: UpgradeRequest) -> Build:
+def _program(wanted: UpgradeRequest, origins: Sequence[Origin] = ORIGINS) -> Build:
     """A build whose pg_dump reads the source, or whose pg_restore reads the dump that was given.
 
-    Of the new version, by whichever builder has it.
+    Of the new version, by whichever builder has it. Raises UsageError where none has pg_dump.
     """
-    build = resolve(wanted.to)
-    if not is_given_dump(wanted.copy):
+    usual = resolve(wanted.to, origins)
+    of_major = (each for origin in origins for each in origin.builds() if each.major == usual.major)
+    program = PG_RESTORE if is_given_dump(wanted.copy) else PROGRAM
+    having = (each for each in (usual, *of_major) if (Path(each.bin_directory) / program).exists())
+    build = next(having, usual)
+    if program == PROGRAM:
         refuse_without_program(build, OPTION, "pgassay builds install apt:{major}")
     return build
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What the catalogs and an empty server of the new version tell, and the statements to run."""
-
-    findings: tuple[UpgradeFinding, ...]
-    refused: Sequence[Refused]
-    chosen: Wanted
-    held: Held
-    others: str
-
-
-def _read(
-    wanted: UpgradeRequest,
-    source: SourceServer,
-    new: Build,
-    program: Build,
-    folder: Path,
-    progress: Progress,
-) -> _Read:
-    progress.stage("reading the catalogs")
-    with source.reading() as session:
-        settings = given_settings(session)
-        others = others_unread(session)
-        asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
-        chosen = statements_to_run(asked, source, session, progress)
-        progress.stage(f"asking an empty server of {new.version}")
-        with scratch_server(new) as server:
-            known = read_version(server, frozenset(settings))
-            findings = tuple(catalog_findings(session, settings, known, source.major))
-            with schema_of(wanted.copy, source, program, folder, progress) as schema:
-                progress.stage(f"making the schema in {new.version}")
-                missing = _missing(findings)
-                refused = [
-                    each
-                    for each in refused_objects(server, schema)
-                    if each.kind != "extension" or each.name.strip('"') not in missing
-                ]
-                unparsed = functions_refused(server, session)
-    findings = (*findings, *map(finding_of_function, unparsed))
-    return _Read(findings, refused, chosen, held_settings(settings, known.settings), others)
-
-
-def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:
-    """The extensions that the new version's build comes without."""
-    return [each.id.partition(":")[2] for each in findings if each.id.startswith("extension-missing:")]
-
-
-def _left_out(read: _Read, program: Build, *, is_physical: bool) -> LeftOut:
-    """What the new version refuses that a copy can do without; whether it refuses more than that."""
-    missing = _missing(read.findings)
-    views = {each.name: each.kind for each in read.refused if each.kind in VIEWS}
-    # What depends on a view that is missing is refused as well, with the view's name in the words.
-    others = [each for each in read.refused if each.kind not in VIEWS and each.name not in views]
-    can_exclude = is_physical or program.major >= _EXCLUDES_EXTENSIONS_SINCE
-    stops = bool(others) or bool(missing and not can_exclude)
-    return LeftOut(tuple((views[name], name) for name in sorted(views)), tuple(missing), stops)
 
 
 def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
     (folder / STATEMENTS_FILE).write_text(timed_text(statements))
 
 
-def _request(
-    wanted: UpgradeRequest,
-    source: SourceServer,
-    folder: Path,
-    data: str,
-    builds: BuildsOfBoth,
-    began_at: float,
-) -> CompareRequest:
-    compare = wanted.compare
+def _request(run: _Run, data: str) -> CompareRequest:
+    compare, source, builds = run.wanted.compare, run.source, run.builds
     known = frozenset(name.lower() for name in build_settings(builds.old))
     given = parse_settings(compare.settings)
     settings = settings_of(source, given, builds.old, usable_memory_bytes(), known)
     asked = {name: value for name, value in settings.items() if _is_given(source, name)}
-    checksums = _checksums(wanted, source)
+    checksums = _checksums(run.wanted, source)
     patch = f"+checksums={checksums}" if checksums else ""
-    left_s = _left_s(wanted, began_at)
     return replace(
         compare,
         factors=(f"config={','.join(f'{each}{patch}' for each in builds.levels)}",),
-        workload=f"sql:{folder / STATEMENTS_FILE}",
+        workload=f"sql:{run.folder / STATEMENTS_FILE}",
         dataset=data,
         cache=compare.cache or "warm-pages",
         settings=(*compare.settings, *(f"{name}={value}" for name, value in asked.items())),
         baseline="shipped",
-        max_time_s=max(_TIME_MIN_S, left_s),
-        out=folder / EXPERIMENT_FOLDER,
+        max_time_s=max(_TIME_MIN_S, run.left_s),
+        out=run.folder / EXPERIMENT_FOLDER,
     )
 
 
@@ -349,8 +320,11 @@ def _is_given(source: SourceServer, name: str) -> bool:
 
 def _compare(
     request: CompareRequest, statements: Sequence[Statement], folder: Path, progress: Progress
-) -> tuple[dict[str, ComparedStatement], CompareResult | None]:
-    """Every statement on both versions, and the comparison of those that run and return the same on both."""
+) -> tuple[dict[str, ComparedStatement], CompareResult | None, bool]:
+    """Every statement on both versions, and the comparison of those that run and return the same on both.
+
+    And whether it was interrupted: the comparison is then of the trials until that.
+    """
     parsed = parse_request(request, progress.stage)
     experiment = plan(parsed, progress.stage)
     old, new = _arms(experiment.arms)
@@ -360,15 +334,20 @@ def _compare(
     )
     alike = [each for each in statements if not _why_not(found[each.name])]
     if not alike:
-        return found, None
+        return found, None, False
     _write_statements(folder, alike)
     left_s = max(_TIME_MIN_S, _COMPARED_SHARE * (request.max_time_s - (time.monotonic() - began)))
-    # Of all statements each is to be decided, and not the sum of them alone.
-    stored = run_parsed(
-        parse_request(replace(request, max_time_s=left_s), progress.stage), progress, until_decided=False
-    )
+    stored: StoredExperiment | None
+    is_interrupted = False
+    try:
+        # Of all statements each is to be decided, and not the sum of them alone.
+        stored = run_parsed(
+            parse_request(replace(request, max_time_s=left_s), progress.stage), progress, until_decided=False
+        )
+    except InterruptionError:
+        stored, is_interrupted = stored_so_far(folder / EXPERIMENT_FOLDER), True
     _write_statements(folder, statements)
-    return found, analyse(stored)
+    return found, None if stored is None else analyse(stored), is_interrupted
 
 
 def _arms(arms: Sequence[Arm]) -> Iterator[Arm]:

@@ -119,6 +119,30 @@ def whole_of(workload: WorkloadSpec, plays: Plays, result: CompareResult) -> Upg
     )
 
 
+def failed_on_views(
+    played: Replayed, workload: WorkloadSpec, refused: Sequence[Refused]
+) -> tuple[list[ReplayedFamily], list[ReplayedFamily]]:
+    """What failed since the data are without a view that the new version refuses; and what came after that.
+
+    Whether a family that came after an error came after one of these is not known.
+    """
+    sql = {each.name: each.sql for each in workload.statements}
+    failed = [
+        each
+        for each in played.families
+        if each.diverged
+        and each.now.startswith((_NO_TABLE, *_AFTER_AN_ERROR))
+        and why_it_fails(sql.get(each.name, each.text), refused)
+    ]
+    names = {each.text for each in failed}
+    after = [
+        each
+        for each in played.families
+        if each.text not in names and each.diverged and each.now.startswith(_AFTER_AN_ERROR)
+    ]
+    return failed, after if failed else []
+
+
 def _by_text(plays: Sequence[Replayed]) -> dict[str, list[ReplayedFamily]]:
     found: dict[str, list[ReplayedFamily]] = {}
     for played in plays:
@@ -152,6 +176,8 @@ def _told_first(each: ReplayedFamily) -> tuple[bool, bool, int]:
 
 def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement | None:
     """It fails, or returns other rows, on the new version and not, or far less, on the old one."""
+    if all(each.calls == each.diverged and each.now.startswith(_AFTER_AN_ERROR) for each in (old, new)):
+        return _told(made, "not run", "a statement before it had failed, on the old version too")
     came = f"{new.diverged:,} of {new.calls:,} executions: {new.captured} in the capture, {new.now}"
     has_more = _is_more(old, new, 0)
     # Deadlocks and the like are not counted, and no other error comes by chance where there was none.
@@ -175,7 +201,8 @@ def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement
 def _on_a_refused_view(
     made: UpgradedStatement, new: _Seen, refused: Sequence[Refused]
 ) -> UpgradedStatement | None:
-    reason = why_it_fails(made.sql, refused) if new.now.startswith(_NO_TABLE) else ""
+    is_without = new.now.startswith((_NO_TABLE, *_AFTER_AN_ERROR))
+    reason = why_it_fails(made.sql, refused) if is_without else ""
     return _told(made, "fails", reason) if reason else None
 
 

@@ -1,7 +1,8 @@
 """A server's captured traffic on both versions: played in interleaved blocks, and judged by statement family.
 
 First it is played once on the old version. Where much comes out otherwise there already, the data are not
-those of the capture's beginning, and no time that is measured on them would be of the same work.
+those of the capture's beginning, and no time that is measured on them would be of the same work. What fails
+there since a dump was restored without a view that the new version refuses is told with that view.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import Arm
-from pgassay.model.traffic.trial_replay import Replayed
-from pgassay.model.workload import ReplayOptions, WorkloadSpec
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
+from pgassay.model.workload import WorkloadSpec
 from pgassay.native.replay_commands import ReplayProgress
 from pgassay.plans.experiment_plans import explained_plans
 from pgassay.plans.plan_comparison import what_changed
@@ -27,9 +28,9 @@ from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
 from pgassay.upgrade.empty_server import Refused
-from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
-from pgassay.upgrade.version_times import MeasuredTimes
-from pgassay.words import percent
+from pgassay.upgrade.statement_families import Plays, failed_on_views, judged_families, whole_of
+from pgassay.upgrade.version_times import MeasuredTimes, stored_so_far
+from pgassay.words import percent, plural
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY, folder_and_options
 
@@ -91,15 +92,23 @@ def play_on_both(
     parsed = parse_request(replace(request, workload=unbounded(workload)), progress.stage)
     arms = plan(parsed, progress.stage).arms
     first = _first_play(next(arm for arm in arms if arm.role == "control"), progress)
-    _refuse_other_data(first, workload.replay)
-    # Of all families each is to be decided, and not the whole alone.
-    stored = run_parsed(parsed, progress, until_decided=False)
+    _refuse_other_data(first, workload, refused)
+    is_interrupted = False
+    try:
+        # Of all families each is to be decided, and not the whole alone.
+        stored = run_parsed(parsed, progress, until_decided=False)
+    except InterruptionError:
+        found = stored_so_far(parsed.request.out) if parsed.request.out is not None else None
+        if found is None or not all(vars(plays_of(found)).values()):
+            raise
+        stored, is_interrupted = found, True
     result = analyse(stored)
     plays = plays_of(stored)
     if not plays.before or not plays.after:
         raise MeasurementError("the traffic was not replayed on both versions: give a longer --max-time")
     statements = judged_families(workload, plays, result, changed_plans(stored), refused)
-    return MeasuredTimes(statements, result, whole_of(workload, plays, result))
+    whole = whole_of(workload, plays, result)
+    return MeasuredTimes(statements, result, whole, is_interrupted=is_interrupted)
 
 
 def _first_play(control: Arm, progress: Progress) -> Replayed:
@@ -115,16 +124,34 @@ def _first_play(control: Arm, progress: Progress) -> Replayed:
     return load.replayed
 
 
-def _refuse_other_data(first: Replayed, options: ReplayOptions) -> None:
-    if first.diverged_share <= options.bound:
+def _refuse_other_data(first: Replayed, workload: WorkloadSpec, refused: Sequence[Refused]) -> None:
+    """Raise UsageError where much came out otherwise, but for what a copy without refused views can't do."""
+    options = workload.replay
+    failed, after = failed_on_views(first, workload, refused)
+    known = {each.text for each in (*failed, *after)}
+    others = [each for each in first.families if each.text not in known]
+    share = max(0.0, first.diverged_share - sum(_share_of(each, first) for each in (*failed, *after)))
+    if share <= options.bound or not others:
         return
-    worst = max(first.families, key=lambda each: each.diverged)
+    worst = max(others, key=lambda each: each.diverged)
+    beside = why = instead = ""
+    if failed:
+        beside = f", not counting {plural(len(failed), 'statement')} on views that the new version refuses"
+        why = ", or what transactions that failed with those should have written is missing"
+        instead = "a base backup, --copy folder:DATADIR, whose old version has the views, or "
     raise UsageError(
-        f"--capture {options.folder}: on the old version already {percent(first.diverged_share)} of "
-        f"the captured time differs ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
-        f"{worst.captured} then, {worst.now} now), so the data are not those at its start: give a "
-        "dump from then, --copy dump:FILE, or allow more, --capture DIR,max_diverged=20%"
+        f"--capture {options.folder}: on the old version already {percent(share)} of "
+        f"the captured time differs{beside} ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
+        f"{worst.captured} then, {worst.now} now), so the data are not those at its start{why}: give "
+        f"{instead}a dump from then, --copy dump:FILE, or allow more, --capture DIR,max_diverged=20%"
     )
+
+
+def _share_of(family: ReplayedFamily, played: Replayed) -> float:
+    """The part of the captured time, of a capture without durations of the statements, that differs by it."""
+    if not played.seconds_captured:
+        return family.diverged / max(played.statements, 1)
+    return family.seconds_captured * family.diverged / max(family.calls, 1) / played.seconds_captured
 
 
 def plays_of(stored: StoredExperiment) -> Plays:

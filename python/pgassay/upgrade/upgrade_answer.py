@@ -1,6 +1,5 @@
 """From what was found to the answer: the decision, what is in the way, the statements, slower ones first."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import CALLS_WHAT_WRITES, ComparedStatement
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
-from pgassay.upgrade.refused_views import VIEWS, why_it_fails
+from pgassay.upgrade.refused_views import VIEWS, bare, goes_along, lacking, why_it_fails
 from pgassay.upgrade.version_texts import TELLS_VERSION, tells_version
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
 
+NOT_MADE = "the schema can't be made in the new version"
 _ORDER: Sequence[StatementVerdict] = (
     "fails", "other rows", "slower", "not decided", "faster", "as fast", "fails on both", "not run",
 )  # fmt: skip
@@ -30,23 +30,26 @@ _TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", 
 _MOVED_MAX, _NAMED_MAX = 3, 3
 _REMEDY_OF_VIEWS = "drop it before the upgrade, and make it again as the new version has it"
 _REMEDY_OF_OTHERS = "change its definition before the upgrade to one that both versions take"
-_LACKING = re.compile(r'relation "(.+)" does not exist')
+_INTERRUPTED = "Interrupted: this is what was known until then. "
 _SEVERITIES = ("in the way", "work", "changed")
 
 
 def findings_of_refused(refused: Sequence[Refused]) -> list[UpgradeFinding]:
-    """Objects that the new version can't have; what fails for want of a refused table is told with that."""
-    tables = {each.name for each in refused if each.kind.endswith("table")}
+    """Objects that the new version can't have; what fails for want of a refused table is told with that.
+
+    So is what goes with a refused view. Other views that read it have a line each: they are dropped as well.
+    """
+    tables = {bare(each.name) for each in refused if each.kind.endswith("table")}
+    views = {bare(each.name): each.name for each in refused if each.kind in VIEWS}
     first: list[Refused] = []
-    behind: dict[str, list[str]] = {name: [] for name in tables}
+    behind: dict[str, list[str]] = {name: [] for name in (*tables, *views)}
     for each in refused:
-        lacking = _LACKING.match(each.words)
-        name = lacking[1] if lacking else ""
-        if name in tables:
-            behind[name] += [f"{each.kind} {each.name}"] if each.name != name else []
+        name = lacking(each.words)
+        if name in tables or goes_along(each, views.values()):
+            behind[name] += [f"{each.kind} {each.name}"] if bare(each.name) != name else []
         else:
             first.append(each)
-    return [_finding_of_refused(each, behind.get(each.name, ())) for each in first]
+    return [_finding_of_refused(each, behind.get(bare(each.name), ())) for each in first]
 
 
 def _finding_of_refused(refused: Refused, behind: Sequence[str]) -> UpgradeFinding:
@@ -87,12 +90,20 @@ def answer_of(
     margin: float,
     warnings: tuple[str, ...],
     traffic: UpgradeTraffic | None = None,
+    is_interrupted: bool = False,
 ) -> UpgradeResult:
-    """All of it in one document; `source`: its name and version."""
+    """All of it in one document; `source`: its name and version. `is_interrupted`: what was known then."""
     statements = [_with_fix(each, mended.get(each.name)) for each in measured]
     statements.sort(key=lambda each: (_ORDER.index(each.verdict), each.ratio or 1.0))
     ordered = sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))
     decision = _decision(ordered, statements)
+    if is_interrupted and decision != "in the way":
+        decision = "look"
+    headline = (
+        _headline(decision, versions, ordered, statements)
+        if traffic is None
+        else _headline_of_traffic(versions, ordered, statements, margin)
+    )
     return UpgradeResult(
         schema=1,
         folder=str(folder),
@@ -101,9 +112,7 @@ def answer_of(
         from_version=versions[0],
         to_version=versions[1],
         decision=decision,
-        headline=_headline(decision, versions, ordered, statements)
-        if traffic is None
-        else _headline_of_traffic(versions, ordered, statements, margin),
+        headline=f"{_INTERRUPTED}{headline}" if is_interrupted else headline,
         findings=tuple(ordered),
         statements=tuple(statements),
         experiment=experiment,
@@ -112,6 +121,7 @@ def answer_of(
         margin=margin,
         warnings=(*warnings, *(result.warning_sentences if result is not None else ())),
         traffic=traffic,
+        interrupted=is_interrupted,
     )
 
 
@@ -121,7 +131,7 @@ def single_statements(
     left_out: Sequence[tuple[str, str, str]],
     found: Mapping[str, ComparedStatement],
     result: CompareResult | None,
-    why_not: str = "the schema can't be made in the new version",
+    why_not: str = NOT_MADE,
     refused: Sequence[Refused] = (),
 ) -> list[UpgradedStatement]:
     """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others.
@@ -171,12 +181,12 @@ def _statement(
     made = UpgradedStatement(
         name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
     )
-    made = made.model_copy(update={"plan": seen.plan})
+    made = made.model_copy(update={"plan": seen.plan or ()})
     if seen.unended is not None:
         return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})
     if CALLS_WHAT_WRITES in (seen.before_error, seen.after_error):
         return made.model_copy(update={"reason": CALLS_WHAT_WRITES})
-    if _LACKING.search(seen.after_error) and (reason := why_it_fails(statement.sql, refused)):
+    if lacking(seen.after_error) and (reason := why_it_fails(statement.sql, refused)):
         return made.model_copy(update={"verdict": "fails", "reason": reason})
     if seen.before_error and seen.after_error:
         return made.model_copy(update={"verdict": "fails on both", "reason": seen.after_error})
@@ -196,7 +206,7 @@ def _statement(
             )
         return made.model_copy(update={"verdict": "other rows", "reason": reason})
     pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
-    reasons = ["the plan is the same in both"] if not seen.plan else []
+    reasons = ["the plan is the same in both"] if seen.plan == () else []
     reasons += ["its rows differ in each run, and were not compared"] if seen.varies else []
     reasons += [TELLS_VERSION] if is_version else []
     return with_times(made, pair, reasons)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradedStatement, UpgradeTraffic
+from pgassay.record.experiment import StoredExperiment, load
 
 _VERDICTS: Mapping[str, StatementVerdict] = {"slower": "slower", "faster": "faster", "equivalent": "as fast"}
 Pair = tuple[ArmResult, ArmResult]
@@ -13,11 +15,17 @@ Pair = tuple[ArmResult, ArmResult]
 @dataclass(frozen=True)
 class MeasuredTimes:
     """What both versions made of the statements, or of traffic, and the comparison of those that could be
-    timed."""
+    timed; `is_interrupted`: by the trials until then."""
 
     statements: Sequence[UpgradedStatement]
     result: CompareResult | None = None
     traffic: UpgradeTraffic | None = None
+    is_interrupted: bool = False
+
+
+def stored_so_far(folder: Path) -> StoredExperiment | None:
+    """What an interrupted comparison recorded; None where that is no trial."""
+    return load(folder) if folder.is_dir() else None
 
 
 def pairs_of(result: CompareResult | None) -> dict[str, Pair]:

@@ -76,6 +76,35 @@ def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(tmp_path
     assert "pg_upgrade --link from 18." in page and "What the upgrade brings" in page
 
 
+def test_the_schema_is_the_backup_s_so_that_a_weak_role_and_later_changes_are_no_matter(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "one.sql").write_text("SELECT count(*) FROM shop WHERE id < 500;\n")
+    plants = (
+        *("DROP TABLE orders", "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id"),
+        "CREATE ROLE watcher LOGIN IN ROLE pg_monitor",
+        "CREATE VIEW checkpoints AS SELECT checkpoints_timed AS n FROM pg_stat_bgwriter",
+        "COMMENT ON COLUMN checkpoints.n IS 'so many'",
+    )
+    with backed_up("npm:16", tmp_path / "base", *plants) as (server, backup):
+        server.execute("CREATE VIEW later AS SELECT checkpoints_req FROM pg_stat_bgwriter")
+        words = ("--copy", f"folder:{backup}", "--workload", f"sql:{tmp_path / 'one.sql'}", "--json")
+        finished = whole_tool.run(
+            *("upgrade", server.dsn(user="watcher"), "--to", "18", *words, "--max-time", "10s"),
+            *("--out", tmp_path / "out"),
+            constants={"pgassay.upgrade.run_upgrade._TIME_MIN_S": 5.0},
+        )
+        server.wait_until_left_alone()
+    assert finished.returncode == 3, finished.stderr
+    document = json.loads(finished.stdout)
+    blocking = [each["id"] for each in document["findings"] if each["severity"] == "in the way"]
+    assert blocking == ["refused:view public.checkpoints"]
+    assert document["pg_upgrade"]["programs"].startswith("from 16.")
+    (statement,) = document["statements"]
+    assert statement["before_ms"] > 0 and statement["after_ms"] > 0
+    assert not list((tmp_path / "out").glob("schema.*"))
+
+
 def test_tablespaces_of_a_base_backup_come_along(tmp_path: Path) -> None:
     """Recovery takes a folder in their place for a leftover, and pg_upgrade before 19 wants links there."""
     program = Path(resolve("18").bin_directory) / "pg_basebackup"

@@ -1,11 +1,16 @@
 """What servers and services write otherwise than the usual: names, times, texts, parts of an execution."""
 
+import bz2
+import gzip
 import itertools
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from captures_for_tests import captured
 
+from pgassay.errors import UsageError
 from pgassay.traffic.capturing import make_folder
 from pgassay.traffic.events import events
 from pgassay.traffic.logs.convert_log import convert
@@ -63,6 +68,21 @@ def test_carriage_returns_are_a_statement_s_own_unless_all_lines_have_them(tmp_p
     assert log.cut == 0
     path.write_bytes(f"{begin}SELECT 'a\r\n\tb'\r\n{begin}SELECT 2\r\n".encode())
     assert [each.text for each in read(*Log([path]).entries())] == ["SELECT 'a\nb'", "SELECT 2"]
+
+
+def test_a_csvlog_is_known_by_its_lines_where_its_name_was_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.csv.1"
+    columns = [f"{AT}.535 UTC", '"app"', '"shop"', "7", "", "6a.7", "1", "", "", "", "", "LOG", "00000"]
+    path.write_text(",".join([*columns, '"duration: 1.5 ms  statement: SELECT 1"', *[""] * 9]) + "\n")
+    assert [each.text for each in read(*Log([path]).entries())] == ["SELECT 1"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_log_is_refused_as_that(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "postgresql.log.1.gz"
+    path.write_bytes(pack(f"{AT}.535 UTC [7] {DONE}SELECT 1\n".encode()))
+    with pytest.raises(UsageError, match="is compressed: unpack it first"):
+        list(Log([path]).entries())
 
 
 def test_more_rows_of_a_portal_are_no_other_execution() -> None:

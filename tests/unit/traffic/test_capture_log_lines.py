@@ -102,6 +102,29 @@ def test_a_plan_of_auto_explain_counts_once() -> None:
     assert [(each.text, each.end_ns - each.start_ns) for each in both] == [("SELECT 1", 251_000_000)]
 
 
+def test_a_plan_of_what_a_function_executed_is_no_client_s_statement(tmp_path: Path) -> None:
+    """With auto_explain.log_nested_statements they stand before the plan of the client's own statement."""
+    at = "2026-11-27 18:32:25.535 UTC [7] app@shop "
+    plan, end = f"{at}LOG:  duration: 1.5 ms  plan:\n\tQuery Text: ", "\n\tResult  (cost=0.00..0.01 rows=1)\n"
+    (tmp_path / "postgresql.log").write_text(
+        f'{plan}SELECT 2{end}{at}CONTEXT:  SQL statement "SELECT 2"\n'
+        f"\tPL/pgSQL function f() line 3 at PERFORM\n{plan}SELECT f(){end}"
+        # A portal with values has a context too.
+        f"{at}CONTEXT:  unnamed portal with parameters: $1 = '1'\n"
+    )
+    log = Log([tmp_path / "postgresql.log"])
+    assert [each.text for each in read(list(log.entries()))] == ["SELECT f()"] and log.cut == 0
+
+
+@pytest.mark.parametrize("prefix", ["%m [%p] %q%u@%d %q", "%t %m [%p] ", "%m [%p] %p ", "%m [%p] %"])
+def test_what_a_prefix_says_twice_is_read_once(prefix: str) -> None:
+    line = prefix.replace("%m", "2026-11-27 18:32:25.535 UTC").replace("%t", "2026-11-27 18:32:25 UTC")
+    for escape, value in (("%p", "7"), ("%q", ""), ("%u@%d", "app@shop"), ("%", "")):
+        line = line.replace(escape, value)
+    found = prefix_pattern(prefix).match(f"{line}LOG:  duration: 1 ms  statement: SELECT 1")
+    assert found is not None and found["pid"] == "7" and found["message"].endswith("SELECT 1")
+
+
 @pytest.mark.parametrize(
     "plan",
     [

@@ -1,16 +1,19 @@
 """A proxy that can't begin: the option that it is about is named."""
 
+import argparse
 import errno
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pgassay.cli.commands.traffic import capture as command
 from pgassay.environment.remote.connection_parameters import Resolved
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import RemoteServer
 from pgassay.native.process import StatementError
 from pgassay.traffic import capturing
+from pgassay.traffic import redacting as redacting_module
 from pgassay.traffic.capturing import CaptureRequest, capture
 
 SERVER = RemoteServer(
@@ -88,3 +91,59 @@ def test_a_disk_that_is_full_at_the_end_is_told_with_what_was_recorded(
     request = CaptureRequest("127.0.0.1:6432", "dbname=shop", tmp_path / "c", max_s=0.0)
     totals = capture(request, print, print)
     assert (totals["sessions"], totals["failure"]) == (2, "No space left on device")
+
+
+def redacting(tmp_path: Path) -> argparse.Namespace:
+    """A capture with its values, to be handed out."""
+    (tmp_path / "out.values").mkdir()
+    (tmp_path / "out.values" / "a.pgcap").write_bytes(b"values")
+    return argparse.Namespace(redact=True, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UsageError("--out out is not empty: name another")])
+def test_whoever_stops_before_the_values_are_out_hears_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    arguments = redacting(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "_redacted", fail)
+    with pytest.raises((KeyboardInterrupt, MeasurementError)) as raised:
+        command._take_values_out(arguments, tmp_path / "out.values")
+    said = f"{raised.value}{capsys.readouterr().err}"
+    assert f"the capture is in {tmp_path / 'out.values'} with its values".lower() in said.lower()
+    assert f"write pgassay capture redact {tmp_path / 'out.values'} --out {tmp_path / 'out'}" in said
+    assert (tmp_path / "out.values" / "a.pgcap").exists()
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MeasurementError("no space")])
+def test_a_part_of_a_redacted_copy_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, *, has_folder: bool
+) -> None:
+    """It has no manifest, by which a capture without values is known."""
+    out = tmp_path / "out"
+    if has_folder:
+        out.mkdir()
+
+    def write(_: Path, to: Path) -> None:
+        (to / "a.pgcap").write_bytes(b"a part")
+        raise error
+
+    monkeypatch.setattr(redacting_module, "files", lambda _: [])
+    monkeypatch.setattr(redacting_module, "_written", write)
+    with pytest.raises(type(error)):
+        redacting_module.redact(tmp_path, out)
+    assert out.exists() is has_folder and not list(out.glob("*"))
+
+
+def test_a_log_without_statements_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("2026-11-27 18:32:25.535 UTC [7] LOG:  checkpoint starting: time\n")
+    arguments = argparse.Namespace(
+        out=tmp_path / "c", only=[], redact=True, log=[tmp_path / "a.log"], log_prefix=None, json=False
+    )
+    with pytest.raises(UsageError, match="no statement was logged"):
+        command._convert(arguments)
+    assert {each.name for each in tmp_path.iterdir()} == {"a.log"}

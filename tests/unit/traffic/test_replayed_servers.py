@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -11,7 +13,7 @@ from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import RemoteServer
 from pgassay.traffic import replaying
-from pgassay.traffic.play_plan import right_to_be
+from pgassay.traffic.play_plan import right_to_be, role_options
 from pgassay.traffic.replaying import ReplayRequest, parameters_of
 from pgassay.traffic.tables import functions_query
 
@@ -112,3 +114,48 @@ def test_settings_of_roles_are_those_of_each_session_s_database(monkeypatch: pyt
         "shop": {"app": "-c search_path=shop"},
         "wiki": {"app": "-c search_path=wiki"},
     }
+
+
+def test_what_is_no_capture_is_refused_with_what_to_name(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UsageError, match="holds no capture: name the folder that"):
+            replaying.replay(ReplayRequest(folder, "host=/nowhere dbname=shop"), print, print)
+
+
+class Roles:
+    """A session whose user is no superuser, unless it is one; role app has settings of its own."""
+
+    def __init__(self, *, is_superuser: bool) -> None:
+        self.is_superuser = is_superuser
+        self.info = SimpleNamespace(server_version=170_000)
+        self.asked = ""
+
+    def execute(self, query: str, _: object = None) -> "Roles":
+        self.asked = query
+        return self
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        if "rolsuper" not in self.asked:
+            own = [
+                "search_path=a,\tb c",
+                "log_statement=all",
+                "app.user=7",
+                "auto_explain.log_analyze=on",
+                "hidden=1",
+            ]
+            return [("app", True, False, own)]
+        if self.is_superuser:
+            return [(True, None, None)]
+        known = (("search_path", True), ("log_statement", False), ("auto_explain.log_analyze", False))
+        return [(False, name, may) for name, may in known]
+
+
+def test_a_role_s_settings_that_this_user_may_not_set_end_no_connection() -> None:
+    session = Roles(is_superuser=False)
+    found, missing = role_options(cast("Any", session))
+    # A tab would end the value as a space does.
+    assert found == {"app": "-c role=app -c search_path=a,\\\tb\\ c -c app.user=7"}
+    assert "(auto_explain.log_analyze, hidden, log_statement): sessions are without" in missing
+    assert "has_parameter_privilege" in session.asked
+    found, missing = role_options(cast("Any", Roles(is_superuser=True)))
+    assert "log_statement=all" in found["app"] and not missing

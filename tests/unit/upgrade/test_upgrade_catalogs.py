@@ -1,19 +1,22 @@
 """Findings that the source's catalogs give, from their rows."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psycopg
 import pytest
 
 from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.workload import Statement
-from pgassay.upgrade import catalogs, pg_upgrade_checks
+from pgassay.upgrade import catalogs, empty_server, pg_upgrade_checks
 from pgassay.upgrade.catalogs import GivenSetting, others_unread
 from pgassay.upgrade.copied_source import _make_plain
-from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _is_harmless
+from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _is_harmless, functions_refused
 from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade
 from pgassay.upgrade.upgrade_answer import single_statements
 
@@ -79,6 +82,28 @@ def test_a_switch_that_can_t_be_turned_off_any_more_is_in_the_way(major: int, va
     assert [each.id for each in of_roles] == [f"setting-of-role-gone:{name}"] * count
 
 
+def test_the_server_s_own_settings_are_read_in_a_session_that_changes_none_of_them() -> None:
+    """A session that reads has standard_conforming_strings=on, which hides that the server has it off."""
+    row = ("standard_conforming_strings", "off", "on", "configuration file", "a.conf", 7, "off", "", "", None)
+    opened: list[Mapping[str, str]] = []
+
+    def open_session(_: str, limits: Mapping[str, str]) -> Any:
+        opened.append(limits)
+        return contextlib.nullcontext(session({catalogs._SETTINGS: [row]}))
+
+    found = catalogs.settings_of_server(cast(Any, SimpleNamespace(session=open_session)))
+    assert found["standard_conforming_strings"].is_of_the_server
+    (limits,) = opened
+    assert "standard_conforming_strings" not in limits and "statement_timeout" in limits
+
+
+def test_a_removed_setting_of_all_roles_says_so() -> None:
+    settings = {"gone": given("gone", "1")}
+    rows = {catalogs._OF_ROLES: [("", "", "gone", "1")]}
+    (found,) = catalogs._settings_of_roles(session(rows), settings, new(18))
+    assert found.sentence.startswith("gone is set for all roles, and 18 has no") and found.where
+
+
 def test_a_removed_setting_of_a_role_stops_pg_upgrade() -> None:
     rows = {catalogs._OF_ROLES: [("role app", "database shop", "gone", "1"), ("role app", "", "kept", "1")]}
     settings = {name: given(name, "1") for name in ("gone", "kept")}
@@ -110,9 +135,33 @@ def test_prepared_transactions_of_other_databases_stop_pg_upgrade_too() -> None:
 def test_columns_of_aclitem_are_looked_for_where_their_format_changes(old: int, to: int, kinds: int) -> None:
     asked = Catalogs({pg_upgrade_checks._OBJECT_NUMBERS: [("t.c",)]})
     found = list(in_the_way_of_pg_upgrade(cast(ControlSession, asked), old, to, has_checksums=True))
-    assert [each.id for each in found] == ["object-numbers:t.c", "acl:t.c"][:kinds]
+    columns = [each.id for each in found if each.id != "checksums"]
+    assert columns == ["object-numbers:t.c", "acl:t.c"][:kinds]
     types = [values[0] for text, values in asked.asked if text == pg_upgrade_checks._OBJECT_NUMBERS]
     assert "regproc" in types[0] and "regclass" not in types[0] and types[1:] == [["aclitem"]][: kinds - 1]
+
+
+@pytest.mark.parametrize(
+    ("has_checksums", "to", "remedy"),
+    [
+        (False, 18, "initdb --no-data-checksums"),
+        (True, 18, ""),
+        (True, 17, "initdb --data-checksums"),
+        (False, 17, ""),
+    ],
+)
+def test_initdb_is_told_of_checksums_where_it_would_make_other_ones(
+    has_checksums: bool, to: int, remedy: str
+) -> None:
+    found = list(in_the_way_of_pg_upgrade(session({}), 16, to, has_checksums=has_checksums))
+    assert [each.remedy.startswith(remedy) for each in found] == ([True] if remedy else [])
+
+
+def test_an_extension_s_name_is_written_as_sql_has_it() -> None:
+    known = NewVersion(new(18).build, {}, frozenset(), {"uuid-ossp": "1.2"})
+    rows = {catalogs._EXTENSIONS: [("uuid-ossp", "1.1")]}
+    (found,) = catalogs._extensions(session(rows), known)
+    assert found.remedy == 'after pg_upgrade: ALTER EXTENSION "uuid-ossp" UPDATE'
 
 
 def test_other_databases_are_named_since_pg_upgrade_takes_them_along() -> None:
@@ -142,6 +191,42 @@ def test_a_function_with_a_removed_setting_is_refused_and_a_dump_s_own_settings_
     refused: Refused, harmless: bool
 ) -> None:
     assert _is_harmless(refused) is harmless
+
+
+class Functions(Catalogs):
+    """A session whose validators give these errors, by the function's name; the server may go away."""
+
+    closed = False
+
+    def __init__(self, errors: Mapping[str, psycopg.Error]) -> None:
+        rows = {empty_server._FUNCTIONS: [(name, name, "plpgsql_validator") for name in errors]}
+        super().__init__(rows)
+        self.errors = errors
+
+    def execute(self, query: str | bytes, values: Any = None) -> "Catalogs":
+        if values is not None:
+            raise self.errors[values[0]]
+        return super().execute(query)
+
+    def transaction(self, **_: object) -> Any:
+        return contextlib.nullcontext()
+
+
+def test_a_function_that_the_source_could_not_be_asked_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong, denied = psycopg.errors.UndefinedColumn("no column"), psycopg.errors.InsufficientPrivilege("no")
+    monkeypatch.setattr(
+        empty_server, "control", lambda _: contextlib.nullcontext(Functions({"f": wrong, "g": wrong}))
+    )
+    source = SimpleNamespace(reading=lambda: contextlib.nullcontext(Functions({"f": wrong, "g": denied})))
+    # Who may not execute a function is not told whether it was wrong before.
+    (found,) = functions_refused(cast(Any, None), cast(Any, source))
+    assert (found.kind, found.name) == ("function", "g")
+
+    def gone() -> None:
+        raise UsageError("db1 can't be reached")
+
+    found_all = functions_refused(cast(Any, None), cast(Any, SimpleNamespace(reading=gone)))
+    assert [each.name for each in found_all] == ["f", "g"]
 
 
 def test_the_source_s_rows_are_read_by_nobody_else(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from pgassay.upgrade.both_versions import (
 )
 from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
+from pgassay.upgrade.chosen_statements import Wanted
 from pgassay.upgrade.copied_source import LeftOut
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _refused
+from pgassay.upgrade.read_source import SourceRead, left_out_of
 from pgassay.upgrade.upgrade_answer import _counted, answer_of, findings_of_refused, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
@@ -121,6 +123,7 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
         )  # fmt: skip
 
     whole = answer(*names)
+    assert not whole.interrupted and '"interrupted"' not in whole.model_dump_json()
     assert [each.verdict for each in whole.statements] == [
         "fails", "other rows", "not decided", "not decided", "fails on both",
     ]  # fmt: skip
@@ -196,11 +199,55 @@ def test_what_a_refused_table_takes_along_is_told_with_it() -> None:
         ("236; 1259 16621 TABLE public old_data postgres", True),
         ("2; 3079 16385 EXTENSION - pg_trgm ", True),
         ("; Archive created at 2026-11-28", True),
+        ("3432; 0 0 COMMENT public COLUMN old.n postgres", False),
+        ('3433; 0 0 COMMENT shop MATERIALIZED VIEW "Odd name" postgres', False),
+        ('3434; 0 0 COMMENT shop COLUMN "Odd name".n postgres', False),
+        ("3435; 2618 16700 RULE public old old_insert postgres", False),
+        ("3436; 2620 16701 TRIGGER public old old_update postgres", False),
+        ("3437; 0 0 COMMENT public TRIGGER old_update ON old postgres", False),
+        ("3438; 2604 16702 DEFAULT public old n postgres", False),
+        ("3439; 1259 16703 INDEX shop Odd name_n postgres", False),
+        ('3440; 0 0 COMMENT shop INDEX "Odd name_n" postgres', False),
+        ("3441; 1259 16704 INDEX public Odd name_n postgres", True),
+        ("3442; 2620 16705 TRIGGER public older old_update postgres", True),
+        ("3443; 0 0 COMMENT public COLUMN older.n postgres", True),
+        ('3444; 0 0 COMMENT - EXTENSION "uuid-ossp" ', False),
     ],
 )
 def test_an_archive_is_restored_without_what_the_new_version_refuses(entry: str, is_kept: bool) -> None:
     views = (("view", "public.old"), ("materialized view", 'shop."Odd name"'))
-    assert LeftOut(views, ("adminpack",)).is_kept(entry) is is_kept
+    left_out = LeftOut(views, ("adminpack", "uuid-ossp"), behind=('"Odd name_n"',))
+    assert left_out.is_kept(entry) is is_kept
+
+
+def test_missing_extensions_are_dropped_together_since_one_may_need_another() -> None:
+    left_out = LeftOut((("view", "public.v"),), ("postgis", "postgis_topology", "uuid-ossp"))
+    assert left_out.statements() == [
+        "DROP VIEW IF EXISTS public.v CASCADE",
+        'DROP EXTENSION IF EXISTS "postgis", "postgis_topology", "uuid-ossp"',
+    ]
+    assert left_out.options()[-1] == '--exclude-extension="uuid-ossp"'
+
+
+def test_what_goes_with_a_refused_view_stops_nothing() -> None:
+    lacking = 'relation "shop.Odd name" does not exist'
+    refused = [
+        Refused("materialized view", 'shop."Odd name"', "no column"),
+        Refused("unique index", '"Odd name_n"', lacking), Refused("trigger", "old_update", lacking),
+    ]  # fmt: skip
+    build = Build(origin="apt", version="18.1", major=18, bin_directory="/nowhere")
+
+    def left_out(*more: Refused) -> LeftOut:
+        read = SourceRead((), [*refused, *more], Wanted((), {}, ()), {}, "")
+        return left_out_of(read, build, is_physical=False)
+
+    assert left_out() == LeftOut((("materialized view", 'shop."Odd name"'),), behind=('"Odd name_n"',))
+    (found,) = findings_of_refused(refused)
+    assert found.sentence.endswith(
+        'nor can 2 objects that need it (unique index "Odd name_n", trigger old_update)'
+    )
+    assert left_out(Refused("trigger", "t", 'function "f" does not exist')).stops
+    assert left_out(Refused("function", "public.f", lacking)).stops, "no option of pg_dump leaves it out"
 
 
 class Having(Origin):

@@ -1,8 +1,9 @@
 """Which builds' programs run pg_upgrade, and whose fault it is where one of them lacks a library."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from pgassay.environment.upgraded.tablespaces import recovery_settings
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.upgrade.copied_source import check_copy
+from pgassay.upgrade.run_upgrade import UpgradeRequest, _program
 
 PROGRAMS = (
     *("postgres", "pg_ctl", "pg_controldata", "pg_resetwal", "initdb", "pg_upgrade", "pg_dump"),
@@ -97,3 +99,16 @@ def test_a_copy_that_is_not_there_is_named(tmp_path: Path, kind: str) -> None:
 def test_recovery_is_told_of_tablespaces_by_what_the_release_knows(version: str, knows: bool) -> None:
     found = Build(origin="apt", version=version, major=int(version[:2]), bin_directory="/nowhere")
     assert bool(recovery_settings(found)) is knows
+
+
+def test_the_dump_is_made_by_whichever_builder_has_the_program(tmp_path: Path) -> None:
+    newer = build(tmp_path, "npm", 18, complete=False).model_copy(update={"version": "18.2"})
+    older = build(tmp_path, "apt", 18)
+    request = UpgradeRequest("dbname=shop", "18", cast("Any", None))
+    origins = cast("list[Origin]", [Given(newer), Given(older)])
+    assert _program(request, origins) == older
+    assert _program(replace(request, copy="dump:x"), origins) == older
+    with pytest.raises(
+        UsageError, match=r"18\.2 of npm comes without pg_dump: pgassay builds install apt:18"
+    ):
+        _program(request, origins[:1])

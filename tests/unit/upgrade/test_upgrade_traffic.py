@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.errors import UsageError
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
@@ -13,6 +14,7 @@ from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.trial.measure.replayed_load import kept_families
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
+from pgassay.upgrade.traffic import _refuse_other_data
 from pgassay.upgrade.upgrade_answer import answer_of
 from pgassay.upgrade.version_texts import TELLS_VERSION
 
@@ -102,6 +104,57 @@ def test_traffic_on_a_view_that_was_left_out_of_both_copies_fails() -> None:
     refused = [Refused("view", "public.checkpoints", "no column")]
     found = judged_families(asking, Plays(tuple(played), tuple(played)), EQUAL, {}, refused)[0]
     assert found.verdict == "fails" and "the view public.checkpoints, which the new" in found.reason
+
+
+REFUSED = [Refused("view", "public.checkpoints", "no column")]
+ON_VIEW = "SELECT * FROM checkpoints WHERE n = ?"
+
+
+def first_play(*families: ReplayedFamily, share: float) -> Replayed:
+    return play(*families).model_copy(update={"diverged_share": share})
+
+
+def test_a_family_whose_values_are_not_shown_is_known_by_its_words() -> None:
+    """Without a line of its own a family has no statement with values, which could be parsed."""
+    played = [play(family("look"), family(ON_VIEW, "error 42P01", diverged=100))]
+    found = judged_families(WORKLOAD, Plays(tuple(played), tuple(played)), EQUAL, {}, REFUSED)
+    (told,) = (each for each in found if each.name == ON_VIEW)
+    assert told.verdict == "fails" and "the view public.checkpoints, which the new" in told.reason
+    other = [Refused("view", "public.check", "no column")]
+    found = judged_families(WORKLOAD, Plays(tuple(played), tuple(played)), EQUAL, {}, other)
+    assert ON_VIEW not in {each.name for each in found}
+
+
+def test_what_fails_for_want_of_a_refused_view_is_no_sign_of_other_data() -> None:
+    failed, after = family(ON_VIEW, "error 42P01", diverged=100), family("pay", "error 25P02", diverged=50)
+    first = first_play(family("look"), failed, after, share=0.5)
+    _refuse_other_data(first, WORKLOAD, REFUSED)
+    # Without a view that is refused the same play is of other data.
+    for refused in ((), [Refused("view", "public.another", "no")]):
+        with pytest.raises(
+            UsageError, match=r"already 50 % .*so the data are not those at its start: give a"
+        ):
+            _refuse_other_data(first, WORKLOAD, refused)
+
+
+def test_other_data_beside_a_refused_view_are_told_with_what_may_have_been_lost_by_it() -> None:
+    failed, lost = family(ON_VIEW, "error 42P01", diverged=100), family("pay", "UPDATE 0", diverged=50)
+    first = first_play(family("look"), failed, lost, share=0.5)
+    with pytest.raises(UsageError) as raised:
+        _refuse_other_data(first, WORKLOAD, REFUSED)
+    said = str(raised.value)
+    assert "16.7 % of the captured time differs, not counting 1 statement on views that the new" in said
+    assert "(50 of 100 pay: SELECT 1 then, UPDATE 0 now)" in said and "--copy folder:DATADIR" in said
+    untimed = [each.model_copy(update={"seconds_captured": 0.0}) for each in first.families]
+    counted = first.model_copy(update={"families": tuple(untimed)})
+    with pytest.raises(UsageError, match=r"16.7 % of the captured time"):
+        _refuse_other_data(counted, WORKLOAD, REFUSED)
+
+
+def test_what_never_ran_on_either_version_is_not_run() -> None:
+    played = [play(family("look", "error 25P02", diverged=100))] * 2
+    found = judged(played, played)["look"]
+    assert found.verdict == "not run" and found.reason.endswith("had failed, on the old version too")
 
 
 def test_what_fails_since_its_transaction_had_failed_is_no_failure_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Copies of a server's data that a killed `tune DSN` left behind: of a dump of its own, which is gone.
+"""Copies of a server's data that a killed `tune DSN` or `upgrade` left: of a dump of its own, which is gone.
 
 Data that a user names are kept for the next experiment. A server's are its owner's: they go with the run that
 dumped them, or with the next start where that run was killed. Only a dump that somebody may want to continue
@@ -8,6 +8,7 @@ with is kept, for a day.
 import contextlib
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
@@ -22,7 +23,7 @@ KEPT_S = 24 * 3600.0
 
 
 def is_dump_of_a_run(source: str) -> bool:
-    """Whether this source of a dataset is a dump that `tune DSN` made, and removes at its end."""
+    """Whether this source of a dataset is a dump that a command made of a server, and removes at its end."""
     return Path(source).is_relative_to(home() / DUMPS_FOLDER)
 
 
@@ -52,22 +53,23 @@ def remove_kept_dumps(*, at_once: bool = False) -> list[str]:
     return sentences
 
 
-def remove_source_copies() -> list[str]:
+def remove_source_copies(storages: Iterable[StorageSpec] = (StorageSpec(),)) -> list[str]:
     """Remove them, and return one sentence for each; the caller holds the host's lock.
 
-    To be called after `registry.sweep`, which removes the dumps of dead owners. Copies on other storage than
-    the host's own go with its images.
+    To be called after `registry.sweep`, which removes the dumps of dead owners. storages: where working
+    copies may lie; those of a killed run on other ones go with its images.
     """
     sentences = remove_kept_dumps()
     for snapshot in snapshots.list_snapshots():
         source = str(snapshot.facts["dataset"].get("source", ""))
         if not is_dump_of_a_run(source) or Path(source).exists():
             continue
-        volume = provide(StorageSpec(), 0)
-        try:
-            volume.keep_only(snapshot.key, ())
-        finally:
-            volume.remove()
+        for storage in storages:
+            volume = provide(storage, 0)
+            try:
+                volume.keep_only(snapshot.key, ())
+            finally:
+                volume.remove()
         snapshots.remove(snapshot.key)
         sentences.append(f"Removed a copy of a server's data left by a killed run ({snapshot.key}).")
     return sentences

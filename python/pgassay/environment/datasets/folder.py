@@ -77,6 +77,8 @@ def specify(text: str, build: Build, spec: DatasetSpec) -> DatasetSpec:
     path = existing_source(name, "folder", "a server's data folder or a base backup")
     before = _before_upgrade(options.get("upgrade", ""))
     refuse_unfit(build, path, upgrades=before is not None)
+    if before and major_of_folder(path) == str(build.major):
+        before = ()  # nothing is brought to another version, so a copy without them is this one
     control = read_control_file(path)
     return spec.model_copy(
         update={

@@ -114,7 +114,7 @@ class UpgradeResult(Frozen):
     experiment: the folder of the comparison, '' where nothing was timed. headline: the decision in sentences.
     why: where the time of all statements together went otherwise, in sentences. traffic: where --capture
     was given. pg_upgrade: where --copy was a data folder. states: the new version without ANALYZE, and
-    without the source's own settings.
+    without the source's own settings. interrupted: it was stopped, and is what was known then.
     """
 
     schema_: int = Field(default=UPGRADE_SCHEMA, alias="schema")
@@ -135,3 +135,4 @@ class UpgradeResult(Frozen):
     traffic: UpgradeTraffic | None = Field(default=None, exclude_if=lambda traffic: traffic is None)
     pg_upgrade: PgUpgrade | None = Field(default=None, exclude_if=lambda found: found is None)
     states: tuple[UpgradeState, ...] = Field(default=(), exclude_if=lambda states: not states)
+    interrupted: bool = Field(default=False, exclude_if=lambda interrupted: not interrupted)

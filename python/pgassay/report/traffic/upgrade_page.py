@@ -187,7 +187,7 @@ def _of_traffic(result: UpgradeResult) -> list[Block]:
     played = (
         f"{traffic.folder}: {plural(traffic.statements, 'statement')} of "
         f"{plural(traffic.sessions, 'session')} in "
-        f"{seconds(traffic.seconds_captured)}, played {pace}, {traffic.plays[0]} times on "
+        f"{seconds(traffic.seconds_captured)}, played {pace}, {plural(traffic.plays[0], 'time')} on "
         f"{result.from_version} and "
         f"{traffic.plays[1]} on {result.to_version}; {before} and {after} of its time gave the "
         "captured results."

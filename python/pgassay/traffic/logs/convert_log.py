@@ -15,6 +15,7 @@ from pgassay.sql_text import COPY_IN, strip_comments
 from pgassay.traffic import manifest
 from pgassay.traffic.logs.entries import Log
 from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader
+from pgassay.words import plural
 
 _PLACEHOLDER = re.compile(r"\$\d")
 _FROM_STDIN = re.compile(r"\bfrom\s+stdin\b", re.IGNORECASE)
@@ -169,7 +170,7 @@ def convert(
     if not gathered.statements:
         raise UsageError(
             f"--log {paths[0]}: no statement of the sessions chosen by --only is in it: it names "
-            f"{gathered.not_selected} other sessions"
+            f"{plural(gathered.not_selected, 'other session')}"
             if gathered.not_selected
             else f"--log {paths[0]}: no statement was logged: set log_min_duration_statement = 0 on the "
             "server, or log_statement = all with log_duration, and lc_messages = C (other languages are "

@@ -21,9 +21,14 @@ PREFIXES = (
 _CSV_COLUMNS_MIN = 23
 _FIELD_BYTES_MAX = 1 << 30
 _CSV_BEGIN = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [^,]+,("|,)')
+# How files of gzip, bzip2, xz and zstd begin, as text in which what is no UTF-8 was replaced.
+_COMPRESSED = ("\x1f\ufffd", "BZh", "\ufffd7zXZ", "(\ufffd/\ufffd")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ?([A-Za-z_/]+|[+-]\d\d(?::?\d\d)?)?")
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 _LEVELS = "DEBUG[1-5]|INFO|NOTICE|WARNING|ERROR|LOG|FATAL|PANIC|DETAIL|HINT|CONTEXT|STATEMENT|QUERY|LOCATION"
+# What follows an entry as lines of its own: parts of it that are kept, and others.
+_PARTS, _LEFT_OUT = ("DETAIL", "STATEMENT", "CONTEXT"), ("HINT", "QUERY", "LOCATION")
+_GROUP = re.compile(r"\(\?P<(\w+)>")
 _ESCAPES = {
     "m": r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+)",
     "t": r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+?)",
@@ -58,6 +63,7 @@ class LogEntry:
     sqlstate: str = ""
     detail: str = ""
     statement: str = ""
+    context: str = ""
 
 
 @dataclass
@@ -93,7 +99,12 @@ class Log:
         elif path.suffix == ".csv":
             yield from self._csv(lines)
         else:
-            yield from self._stderr(path, lines)
+            first, lines = _first_of(lines)
+            if first.startswith(_COMPRESSED):
+                raise UsageError(f"--log {path} is compressed: unpack it first, and name what was unpacked")
+            # A file that was rotated has a number behind its name.
+            is_csv = self.prefix is None and _CSV_BEGIN.match(first)
+            yield from self._csv(lines) if is_csv else self._stderr(path, lines)
 
     def _csv(self, lines: Iterable[str]) -> Iterator[LogEntry]:
         """A record may have several lines; one that was cut ends where the next one begins."""
@@ -133,6 +144,7 @@ class Log:
             sqlstate=row[12],
             detail=row[14],
             statement=row[19],
+            context=row[18],
         )
 
     def _payloads(self, lines: Iterable[str]) -> Iterator[str]:
@@ -188,6 +200,7 @@ class Log:
                 sqlstate=word.get("state_code", ""),
                 detail=word.get("detail", ""),
                 statement=word.get("statement", ""),
+                context=word.get("context", ""),
             )
 
     def _stderr(self, path: Path, lines: Iterable[str]) -> Iterator[LogEntry]:
@@ -211,9 +224,9 @@ class Log:
             entry = _of_match(match)
             level = match["level"]
             last = (entry.session, level)
-            if level in ("DETAIL", "STATEMENT") and entry.session in waiting:
+            if level in _PARTS and entry.session in waiting:
                 waiting[entry.session] = _longer(waiting[entry.session], level, match["message"])
-            elif level not in ("HINT", "CONTEXT", "QUERY", "LOCATION"):
+            elif level not in (*_LEFT_OUT, "CONTEXT"):
                 if entry.session in waiting:
                     yield waiting.pop(entry.session)
                 waiting[entry.session] = entry
@@ -256,15 +269,21 @@ def _first_of(lines: Iterable[str]) -> tuple[str, Iterable[str]]:
 def prefix_pattern(prefix: str) -> re.Pattern[str]:
     """How a line with this log_line_prefix begins; raises UsageError where time or session is missing."""
     parts, optional = [], False
+    known: set[str] = set()
     for found in re.finditer(r"%(-?\d*)(.)|[^%]+", prefix):
         letter = found[2]
         if letter == "q":
-            parts.append("(?:")
+            parts += [] if optional else ["(?:"]
             optional = True
         elif letter is None:
             parts.append(re.escape(found[0]))
         elif letter in _ESCAPES:
-            parts.append(rf"\s*{_ESCAPES[letter]}\s*" if found[1] else _ESCAPES[letter])
+            text = _ESCAPES[letter]
+            # What is said once more, as the time by %m and %t, has no name of its own.
+            if (group := _GROUP.match(text)) is not None:
+                text = _GROUP.sub("(?:", text) if group[1] in known else text
+                known.add(group[1])
+            parts.append(rf"\s*{text}\s*" if found[1] else text)
         else:
             raise UsageError(
                 f"--log-prefix {prefix}: %{letter} is not an escape of log_line_prefix: correct it"
@@ -297,7 +316,9 @@ def _longer(entry: LogEntry, level: str, text: str) -> LogEntry:
         return replace(entry, detail=entry.detail + text)
     if level == "STATEMENT":
         return replace(entry, statement=entry.statement + text)
-    if level in ("HINT", "CONTEXT", "QUERY", "LOCATION"):
+    if level == "CONTEXT":
+        return replace(entry, context=entry.context + text)
+    if level in _LEFT_OUT:
         return entry
     return replace(entry, message=entry.message + text)
 

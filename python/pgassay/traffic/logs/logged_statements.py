@@ -42,6 +42,8 @@ _MAKES_A_FUNCTION = re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:function|pro
 # A portal that was executed before gives more rows: nothing is executed anew.
 _FETCHES = "fetch from "
 _PLACEHOLDER = re.compile(r"\$\d")
+# Whoever executed a statement for a client: a function of any language, a DO block, a check of a foreign key.
+_NESTED = re.compile(r"^(?:PL/\S+|SQL) (?:function|statement|expression|anonymous)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,10 @@ class Reader:
             return
         duration_ms, rest = float(timed[1]), timed[2] or ""
         plan = _PLAN.match(rest)
+        if plan is not None and _NESTED.search(entry.context):
+            # Its client sent another one (auto_explain.log_nested_statements).
+            self.other_entries += 1
+            return
         if plan is not None:
             yield from self._left(session, keeps_waiting=True)
             text, values = _of_plan(plan[1])

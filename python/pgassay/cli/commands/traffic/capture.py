@@ -206,23 +206,31 @@ def _take_values_out(arguments: argparse.Namespace, folder: "Path") -> None:
     """With --redact: the copy without values, and the end of what held them."""
     import shutil
 
-    from pgassay.errors import MeasurementError
+    from pgassay.errors import MeasurementError, PgassayError
 
     if not arguments.redact:
         return
+    then = f"write pgassay capture redact {folder} --out {arguments.out}, and remove {folder}"
     try:
         _redacted(folder, arguments.out)
-    except MeasurementError as error:
+        shutil.rmtree(folder)
+    except PgassayError as error:
         raise MeasurementError(
-            f"{error}: the capture is in {folder} with its values; remedy that, write pgassay capture redact "
-            f"{folder} --out {arguments.out}, and remove {folder}"
+            f"{error}: the capture is in {folder} with its values; remedy that, {then}"
         ) from None
-    shutil.rmtree(folder)
+    except OSError as error:
+        raise MeasurementError(
+            f"{folder} can't be removed ({error.strerror}), and holds values: remove it"
+        ) from None
+    except KeyboardInterrupt:
+        print(f"The capture is in {folder} with its values: {then}", file=sys.stderr)
+        raise
 
 
 def _capture(arguments: argparse.Namespace) -> int:
     import json
 
+    from pgassay.errors import MeasurementError
     from pgassay.traffic.capturing import CaptureRequest, capture
 
     if arguments.out is None:
@@ -242,7 +250,15 @@ def _capture(arguments: argparse.Namespace) -> int:
         key=_file(arguments.tls_key),
     )
     told = _Told(request.folder)
-    totals = capture(request, told.start, told.progress)
+    try:
+        totals = capture(request, told.start, told.progress)
+    except MeasurementError as error:
+        if not arguments.redact or not any(request.folder.glob("*")):
+            raise
+        raise MeasurementError(
+            f"{error}; its values are in {request.folder}: write pgassay capture redact {request.folder} "
+            f"--out {arguments.out}, and remove {request.folder}"
+        ) from None
     told.end(totals["failure"])
     _take_values_out(arguments, request.folder)
     if arguments.json:
@@ -254,20 +270,21 @@ def _convert(arguments: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from pgassay.traffic.capturing import make_folder
+    from pgassay.report.text import plural
+    from pgassay.traffic.capturing import made_whole
     from pgassay.traffic.logs.convert_log import convert
 
     if arguments.out is None:
         raise UsageError("say where to write the capture: --out DIR")
     only = _only(arguments.only)
     folder = _first_folder(arguments)
-    make_folder(folder)
-    converted = convert(arguments.log, folder, arguments.log_prefix, only)
+    with made_whole(folder):
+        converted = convert(arguments.log, folder, arguments.log_prefix, only)
     if converted.not_selected:
-        print(f"{converted.not_selected:,} other sessions are left out, as --only says", file=sys.stderr)
+        print(f"{plural(converted.not_selected, 'other session')} left out, as --only says", file=sys.stderr)
     print(
-        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {folder}, which "
-        f"holds your users' data: pgassay capture show {folder}",
+        f"{plural(converted.statements, 'statement')} of {plural(converted.sessions, 'session')} in "
+        f"{folder}, which holds your users' data: pgassay capture show {folder}",
         file=sys.stderr,
     )
     _take_values_out(arguments, folder)

@@ -1,12 +1,14 @@
 """`pgassay upgrade DSN --to 18`: what another major version does to a server, found on copies."""
 
 import argparse
+import sys
 
 from pgassay.cli import options
 from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 EXIT_LOOK = 3
+EXIT_INTERRUPTED = 130
 STATEMENTS_DEFAULT = 50
 # What an upgrade makes of an experiment's options.
 _HELPS = {
@@ -95,6 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
     with progress_of(arguments) as progress:
         result = run_upgrade(wanted, progress, wait=not arguments.no_wait)
     publish(page_of(result), arguments, keep=Path(result.folder) / REPORT_FILE, is_measured=True)
+    if result.interrupted:
+        where = f"{result.folder} has the results so far"
+        print(f"pgassay: interrupted; nothing is left running; {where}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     return EXIT_LOOK if result.decision in ("in the way", "look") else 0
 
 
