@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,12 @@ from pathlib import Path
 from pgassay.environment.builds.base import parse_version
 from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
 from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
+from pgassay.environment.source_builds.trees import (
+    clone_environment,
+    how_to_have_all,
+    no_revision,
+    not_a_clone,
+)
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
 from pgassay.model.further_results.bisection import Kind, Place
@@ -54,9 +61,10 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
             f"{wrong} is not a revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"
         )
     clone = trees[0].place
-    if trees[1].place.resolve() != clone.resolve():
+    # Worktrees of one clone share its commits; each has a HEAD of its own.
+    first, last = (_commit(tree.place, tree.text, tree.revision) for tree in trees)
+    if _objects(trees[0].place) != _objects(trees[1].place):
         raise UsageError(f"{good} and {bad} are from two clones: name two revisions of one")
-    first, last = (_commit(clone, tree.text, tree.revision) for tree in trees)
     if first == last:
         raise UsageError(f"{good} and {bad} are one commit ({first[:_SHORT]}): name two revisions")
     _refuse_unordered(clone, (good, first), (bad, last))
@@ -75,7 +83,7 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     places = [_place(clone, each, passed) for each, passed in zip(wanted, _passed_over(known), strict=True)]
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
-    start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
+    start = Place(name=trees[0].revision, build=f"{GIT}{clone}@{first}")
     return CommitLine("commits", (start, *places), len(known) - len(wanted))
 
 
@@ -85,11 +93,14 @@ def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) 
         return
     base = _git(clone, ["merge-base", good[1], bad[1]]).stdout.strip()
     if base == bad[1]:
-        instead = f"name the older one first, as {bad[0]} {good[0]} (it may be the slower one)"
+        ends = shlex.join([bad[0], good[0]])
+        instead = f"name the older one first, as {ends} (it may be the slower one)"
     elif base:
-        instead = f"name as the first git:{clone}@{base[:_SHORT]}, where they part"
+        instead = f"name as the first {shlex.quote(f'{GIT}{clone}@{base[:_SHORT]}')}, where they part"
+    elif lacking := how_to_have_all(_objects(clone)):
+        instead = f"they have no common commit in it; {lacking}"
     else:
-        instead = "they have no common commit in it, as in a clone made with --depth: fetch all of it first"
+        instead = "they have no common commit in it: name two revisions of one history"
     raise UsageError(f"{bad[0]} does not come after {good[0]} in {clone}: {instead}")
 
 
@@ -164,21 +175,28 @@ def _commit(clone: Path, text: str, revision: str) -> str:
     if result.returncode != 0:
         seen = _git(clone, ["rev-parse", "--git-dir"])
         if seen.returncode != 0:
-            said = next(iter(seen.stderr.splitlines()), "").removeprefix("fatal: ")
-            raise UsageError(
-                f"{text}: {clone} is not a clone that git reads ({said}): name the folder of one"
-            )
-        raise UsageError(
-            f"{text}: the clone {clone} has no revision '{revision}': write a branch, tag or commit of it"
-        )
+            raise not_a_clone(text, clone, seen.stderr, "name the folder of one")
+        raise no_revision(text, clone, revision, _objects(clone))
     return result.stdout.strip()
+
+
+def _objects(clone: Path) -> Path:
+    """The folder of a clone's objects, which is one for all its worktrees."""
+    words = ["rev-parse", "--path-format=absolute", "--git-path", "objects"]
+    return Path(_git(clone, words).stdout.rstrip("\n")).resolve()
 
 
 def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
     command = ["git", "-C", str(clone), "-c", "core.quotePath=false", "-c", "log.showSignature=false", *words]
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command,
+            env=clone_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except FileNotFoundError as error:
         raise UsageError("clones are read with git, which is not here: install git") from error

@@ -14,16 +14,25 @@ _DROPPED = ("--script", "--path", "--out", "--max-time", "--margin", "--profile-
 _FLAGS = ("--quiet", "--no-wait", "--json", "--markdown", "--text", "--profile")
 _COMMIT = "COMMIT"
 _TEXT = """#!/bin/sh
-# For 'git bisect run': 0 is good, 1 is bad, 125 is undecided. Each commit is measured in the same blocks as
-# the good end; one that can't be distinguished from it in {time} is skipped.
+# For 'git bisect run': 0 is good, 1 is bad. 125 skips a commit: it does not build, its trials fail, or it
+# can't be distinguished from the good end in {time}. 128 and above end the search, which the next run
+# continues. Each commit is measured in the same blocks as the good end.
 # Bad is what is slower than the good end; write speed-up to look for what is faster.
 sought=slow-down
-commit=$(git rev-parse HEAD) || exit 125
+commit=$(git rev-parse HEAD) || exit 128
 [ "$commit" = {first} ] && exit 0
 # Files among the options were named from here.
-cd {here} || exit 125
+cd {here} || exit 128
 answer=$(pgassay bisect build={builds} {options} \\
-  --margin {margin} --max-time {time} --quiet --json) || exit 125
+  --margin {margin} --max-time {time} --quiet --json 2>&1)
+ended=$?
+[ "$ended" = 0 ] || printf '%s\\n' "$answer" >&2
+case $ended in
+  0) ;;
+  1) exit 125 ;;
+  2) case $answer in *"@$commit does not build: "*) exit 125 ;; *) exit 128 ;; esac ;;
+  *) [ "$ended" -gt 128 ] && exit "$ended"; exit 128 ;;
+esac
 case $answer in
   *'"headline": "The '"$sought of "*) exit 1 ;;
   *'"verdict": "found"'* | *'"verdict": "no difference"'*) exit 0 ;;

@@ -8,7 +8,7 @@ import pytest
 
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
-from pgassay.environment.source_builds.trees import data_format, find_tree
+from pgassay.environment.source_builds.trees import data_format, find_tree, not_a_clone
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 
@@ -171,6 +171,42 @@ def test_a_revision_that_a_shallow_clone_lacks_is_to_be_fetched(clone: Path, tmp
     for revision in (first, "HEAD~1"):
         with pytest.raises(UsageError, match=r"has no revision .* or fetch it first"):
             tree(f"git:{tmp_path / 'shallow'}@{revision}")
+
+
+def test_a_clone_that_lacks_files_is_told_from_one_of_something_else(clone: Path, tmp_path: Path) -> None:
+    (clone / "README.md").write_text("second\n")
+    source_tree.git(clone, "commit", "--quiet", "--all", "--message=second")
+    source_tree.git(clone, "config", "uploadpack.allowFilter", "true")
+    for kind in ("blob:none", "tree:0"):
+        partial = tmp_path / kind.replace(":", "-")
+        words = ("clone", "--quiet", "--no-checkout", f"--filter={kind}")
+        source_tree.git(clone, *words, f"file://{clone}", str(partial))
+        with pytest.raises(UsageError, match=r"lacks files: type 'git fetch --refetch --no-filter' in it"):
+            tree(f"git:{partial}@HEAD~1")
+        source_tree.git(partial, "fetch", "--quiet", "--refetch", "--no-filter")
+        assert tree(f"git:{partial}@HEAD~1") == source_tree.git(clone, "rev-parse", "HEAD~1^{tree}")
+
+
+def test_what_git_sets_for_its_own_hooks_names_no_clone(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = tree(f"git:{clone}@master")
+    other = source_tree.clone_of_one(tmp_path / "other", {**source_tree.FILES, "README.md": "other\n"})
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert tree(f"git:{clone}@master") == master != source_tree.git(other, "rev-parse", "HEAD^{tree}")
+
+
+def test_a_clone_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
+    clone = source_tree.clone_of_one(tmp_path / 'a "clone": mine')
+    assert tree(f"git:{clone}@master") == source_tree.git(clone, "rev-parse", "HEAD^{tree}")
+
+
+def test_a_clone_that_git_does_not_trust_can_be_trusted(tmp_path: Path) -> None:
+    said = "fatal: detected dubious ownership in repository at '/x y'\nTo add an exception, call:\n\n"
+    said += "\tgit config --global --add safe.directory '/x y'\n"
+    sentence = str(not_a_clone("git:/x y@master", tmp_path, said, "write source:/x y"))
+    assert "if you trust it, type \"git config --global --add safe.directory '/x y'\"" in sentence
+    assert "source:" not in sentence
 
 
 def test_what_is_no_commit_is_refused(clone: Path) -> None:
