@@ -36,7 +36,7 @@ def what_changed(
     plans = [name for name in sorted(_shapes(first)) if _is_other(name, first, second)]
     if plans:
         of = join(plans[:_TOLD_MAX])
-        sentences.append(f"The plan of {of} changed with it: that need not be slower code.")
+        sentences.append(f"The plan of {of} changed with it: it may be the plan, not the code that runs it.")
     return sentences
 
 

@@ -149,7 +149,7 @@ class _Run:
 
     def _confirm(self) -> None:
         """Revert the one commit that was found on the bad end, and compare."""
-        parts, places = self._search.parts, self.state.places
+        parts, places = self._search.told_parts, self.state.places
         known = self.state.reverted
         is_done = known is not None and (bool(known.why) or known.is_confirmed is not None)
         if self.state.kind != "commits" or len(parts) != 1 or len(parts[0].left()) != 1 or is_done:
@@ -176,7 +176,7 @@ class _Run:
 
     def _profile(self) -> None:
         """Profile both sides of the one step that was found."""
-        parts, rounds = self._search.parts, self._options.profile_rounds
+        parts, rounds = self._search.told_parts, self._options.profile_rounds
         if not rounds or len(parts) != 1 or not self._search.is_found(parts[0]) or self._search.is_gradual:
             return
         sides = [self.state.places[place] for place in self._search.sides(parts[0])]

@@ -84,8 +84,6 @@ def _quiet(result: BisectionResult) -> list[Block]:
         "in all"
     )
     blocks: list[Block] = [Paragraph(f"{line}. {took}.", QUIET)]
-    if result.verdict == "undecided":
-        blocks.append(Paragraph("The same command continues; --max-time applies to each run."))
     if result.machine:
         blocks.append(Paragraph(f"Machine: {text.clean(result.machine)}", QUIET))
     if result.built_with:
