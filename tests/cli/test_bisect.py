@@ -66,6 +66,9 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path, 
         (("version=17.4..17.0",), "name the older release first"),
         (("version=16.900..16.901",), "no origin has both ends available"),
         (("build=npm:18",), "is one build"),
+        # A slip in the middle of a list is told before its ends are built and measured.
+        ((f"build={good},git:{clone}@nonesuch,{bad}",), "no revision 'nonesuch'"),
+        (("build=npm:16.998,npm:16.999",), "no PostgreSQL 16.998 of origin npm at hand"),
     ):
         assert told in _refused(capsys, *words, *WORKLOAD)
     profiled = ("--profile", "--cache", "cold-each")

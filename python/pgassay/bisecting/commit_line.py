@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.builds.base import parse_version
-from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
+from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, SOURCE_ORIGIN, check_major, resolve
 from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
 from pgassay.environment.source_builds.trees import (
     clone_environment,
@@ -49,6 +49,15 @@ def line_of(words: Sequence[str], path: str | None) -> CommitLine:
             "of releases or builds without --path, as version=17.0..17.10 or build=npm:17.4,npm:17.5,npm:17.6"
         )
     return _commits(words[0], words[1], path)
+
+
+def check_builds(line: CommitLine) -> None:
+    """Raise UsageError for a build of a list that is not here or is no tree, before any is measured."""
+    for place in line.places if line.kind == "builds" else ():
+        if is_source(place.build):
+            SOURCE_ORIGIN.tree(place.build)
+        else:
+            check_major(place.build, resolve(place.build))
 
 
 def _commits(good: str, bad: str, path: str | None) -> CommitLine:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
 from pgassay.environment.source_builds.tree_syntax import is_source
+from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
@@ -21,6 +23,7 @@ from pgassay.model.further_results.bisection import BisectionRound, Place
 from pgassay.progress import NullProgress, Progress
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load
+from pgassay.record.experiment_lock import held, holder, is_held
 
 FACTOR = "build"
 PROFILE_FOLDER = "profile"
@@ -57,6 +60,29 @@ class RoundRun:
     out: Path
     progress: Progress
     time_s: float
+
+
+class FolderHold(ExitStack):
+    """Keeps others out of the folder of a search's records until its `with` block ends.
+
+    Their rounds would be none of this search's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder, self._is_taken = folder, False
+
+    def take(self) -> None:
+        """Hold the folder once it is there; raises UsageError where another process does."""
+        if self._is_taken or not self._folder.is_dir():
+            return
+        if is_held(self._folder):
+            raise UsageError(
+                f"process {holder(self._folder) or 'of another user'} is searching in {self._folder}: wait "
+                "until it has ended, or name a new folder with --out"
+            )
+        self.enter_context(held(self._folder))
+        self._is_taken = True
 
 
 def run_round(

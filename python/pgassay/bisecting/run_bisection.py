@@ -10,10 +10,11 @@ from pathlib import Path
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
-from pgassay.bisecting.commit_line import CommitLine
+from pgassay.bisecting.commit_line import CommitLine, check_builds
 from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import (
     PROFILE_FOLDER,
+    FolderHold,
     RoundProgress,
     RoundRun,
     blocks_of,
@@ -68,13 +69,14 @@ def run_bisection(options: BisectOptions, progress: Progress, *, wait: bool) -> 
     """
     run = _Run(options, progress, wait=wait)
     is_interrupted = False
-    try:
-        run.run_all()
-    except (KeyboardInterrupt, InterruptionError):
-        is_interrupted = True
-    run.read_last()
-    run.remember()
-    return answer(run.answered()), is_interrupted
+    with run.holding:
+        try:
+            run.run_all()
+        except (KeyboardInterrupt, InterruptionError):
+            is_interrupted = True
+        run.read_last()
+        run.remember()
+        return answer(run.answered()), is_interrupted
 
 
 def beside_the_answer(step: Callable[[], None], progress: Progress) -> None:
@@ -97,6 +99,8 @@ class _Run:
         self._built: dict[int, str] = {}
         self._building_s: list[float] = []
         self._by_make: bool | None = None
+        self.holding = FolderHold(self._out)
+        self.holding.take()
         self.state = self._recalled()
         self._used_before_s = self.state.seconds_used
         self._search = Search(len(self.state.places) - 1)
@@ -128,6 +132,7 @@ class _Run:
 
     def run_all(self) -> None:
         """Ends, then round after round while time is left."""
+        check_builds(self._options.line)
         if self._ends_are_alike():
             return
         if not self._ends_differ():
@@ -195,10 +200,9 @@ class _Run:
             yield max(1.0, self._ends_at - time.monotonic())
 
     def read_last(self) -> None:
-        """Count what an interrupted round has recorded."""
-        for found in self.state.rounds:
-            if found.folder not in self._stored:
-                self._read(found)
+        """Count what an interrupted round has recorded, which is the last."""
+        for found in self.state.rounds[-1:]:
+            self._read(found)
 
     def remember(self) -> None:
         """Write the state, with the time used."""
@@ -247,6 +251,7 @@ class _Run:
             self._out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"can't record in {self._out} ({error.strerror}): {_REMEDY}") from error
+        self.holding.take()
         self.state = self.state.model_copy(update=changed)
         write_file(self._out / STATE_FILE, to_json(self.state))
 
@@ -279,9 +284,9 @@ class _Run:
     def _from_source(self, text: str) -> Build:
         jobs, stage = self._options.jobs, self._progress.stage
         if self._by_make is None:
-            # What lies between the ends is built as they are.
-            ends = (self.state.places[place].build for place in (0, self._search.last))
-            self._by_make = measured_by_make([each for each in ends if is_source(each)])
+            # Commits between the ends are built as they are.
+            places = self.state.places[:: self._search.last if self.state.kind == "commits" else 1]
+            self._by_make = measured_by_make([each.build for each in places if is_source(each.build)])
         return SOURCE_ORIGIN.provide(text, jobs, stage, self._request.layouts, by_make=self._by_make)
 
     def _ends_are_alike(self) -> bool:
@@ -323,6 +328,8 @@ class _Run:
     def _prepared(self, step: Round) -> BisectionRound | None:
         """The round with all its builds at hand; None where what was built makes another choice."""
         low, high = step.part.low, step.part.high
+        for end in (low, high):
+            self._provide(end)
         kept: list[int] = []
         for place in step.places:
             found = self._provide(place)
