@@ -114,7 +114,7 @@ def told(culprit: Culprit) -> str:
     """A commit as it is listed: its hash, subject, author and date."""
     subject = f" '{culprit.subject}'" if culprit.subject else ""
     where = ", ".join(part for part in (culprit.author, culprit.date) if part)
-    fails = "" if culprit.builds else ", which does not build"
+    fails = "" if culprit.builds else ", which does not build or run"
     return f"{culprit.name}{subject}{f' ({where})' if where else ''}{fails}"
 
 
@@ -269,7 +269,9 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
         single = f"no single {_word(found)} explains all of it"
         notes.append(f"Two steps fit the data: {single}; each of these has a part.")
     if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
-        notes.append("A commit that does not build can't be distinguished from the next one that does.")
+        notes.append(
+            f"A {_word(found)} that does not build or run can't be distinguished from the next one that does."
+        )
     if verdict in ("found", "two steps"):
         notes += [note for part in found.search.parts if (note := _passed_over(found, part))]
     if verdict == "undecided":

@@ -77,7 +77,8 @@ def _quiet(result: BisectionResult) -> list[Block]:
     if result.aside:
         line += f"; {result.aside} more change nothing that is built or searched"
     if result.untestable:
-        line += f"; {plural(len(result.untestable), word)} did not build ({', '.join(result.untestable[:5])})"
+        names = ", ".join(result.untestable[:5])
+        line += f"; {plural(len(result.untestable), word)} did not build or run ({names})"
     took = (
         f"{plural(result.trials, 'trial')} in {plural(result.blocks, 'block')} and "
         f"{plural(result.rounds, 'round')} in addition to the ends, {duration_rounded(result.seconds_used)} "

@@ -109,7 +109,7 @@ def test_a_commit_that_does_not_build_stays_in_the_answer() -> None:
     found = _answered(_searched(lambda place: -0.27 * (place >= 41), broken), untestable=(40,))
     assert "one of these 2 commits" in found.headline
     assert "c040 'change 40' (A), which does not build" in found.headline
-    assert any("does not build can't be distinguished" in note for note in found.notes)
+    assert any("does not build or run can't be distinguished" in note for note in found.notes)
 
 
 def test_two_steps_name_both() -> None:

@@ -168,3 +168,19 @@ def test_two_searches_do_not_write_one_folder(tmp_path: Path, monkeypatch: pytes
         _Run(options, NullProgress(), wait=False)
     with _Run(options, NullProgress(), wait=False).holding:
         pass
+
+
+def test_a_round_of_a_commit_that_is_left_out_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, state, blocks = searched(0)
+    last = state.rounds[-1]
+    known = {**blocks, last.folder: []}
+    options = recorded_in(tmp_path, state, known, monkeypatch)
+    run = _Run(options, NullProgress(), wait=False)
+    assert run._unfinished() == last
+    run._leave_out(last.places[0], "its trials fail: the server has crashed")
+    assert run._unfinished() is None
+    with run.holding:
+        pass
+    assert _Run(options, NullProgress(), wait=False)._unfinished() is None, "as it was remembered"
