@@ -1,5 +1,6 @@
 """The answer in sentences: from simulated searches, at their end and in the middle of them."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -288,6 +289,24 @@ def test_a_mail_has_the_machine_the_compiler_and_the_command() -> None:
     assert "Again: pgassay bisect" in words
     assert max(map(len, mail.splitlines())) <= 72
     assert "Machine:" not in page_of(_answered(search)).text()
+
+
+def test_commands_can_be_pasted_from_every_form(tmp_path: Path) -> None:
+    search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
+    words = ["pgassay", "bisect", "git:/home/me/my clone@v1", "git:/home/me/my clone@HEAD"]
+    words += ["--workload", "sql:/home/me/slow.sql", "--max-time", "3h"]
+    answered = _answered(search, profiled=profiled(tmp_path, rounds=12, factors={"_bt_compare": 1.6}))
+    result = answered.model_copy(update={"command": shlex.join(words), "folder": "/srv/my results/search"})
+    page = page_of(result)
+    mail = page.text()
+    assert max(map(len, mail.splitlines())) <= 72
+    for shown in (mail, page.terminal(width=80), page.markdown()):
+        pasted = shown[shown.index("pgassay bisect") :].partition("\n```")[0].replace("\\\n", " ")
+        assert shlex.split(pasted) == words
+        # No sign that keeps a mention from being made stands within a command.
+        assert "&#8203;" not in pasted
+        report = shown[shown.index("pgassay report") :].replace("\\\n", " ").partition("\n")[0]
+        assert shlex.split(report) == ["pgassay", "report", "/srv/my results/search/profile"]
 
 
 def test_the_functions_over_the_step_are_told(tmp_path: Path) -> None:
