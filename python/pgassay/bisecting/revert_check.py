@@ -55,7 +55,10 @@ def run_reverted(request: CompareRequest, bad: Place, build: str, run: RoundRun)
 
 
 def judged(culprit: Place, stored: StoredExperiment, *, is_slow_down: bool) -> Reverted:
-    """What the experiment says of the revert: confirmed where it takes the difference back."""
+    """What the experiment says of the revert: confirmed where it takes the difference back.
+
+    A verdict that is withheld, since equal servers differed, says nothing.
+    """
     arm: ArmResult = next(arm for arm in analyse(stored).arms if arm.verdict != "control")
     wanted = "faster" if is_slow_down else "slower"
     ends = arm.interval
@@ -64,5 +67,5 @@ def judged(culprit: Place, stored: StoredExperiment, *, is_slow_down: bool) -> R
         name=culprit.name,
         ratio=arm.ratio,
         interval=(ends[0], ends[1]) if known and ends is not None else None,
-        is_confirmed=None if arm.verdict == "inconclusive" else arm.verdict == wanted,
+        is_confirmed=None if arm.withheld or arm.verdict == "inconclusive" else arm.verdict == wanted,
     )

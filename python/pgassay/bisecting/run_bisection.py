@@ -86,7 +86,7 @@ def beside_the_answer(step: Callable[[], None], progress: Progress) -> None:
     try:
         step()
     except (UsageError, MeasurementError) as error:
-        progress.message(f"the answer stands, but its check could not be run: {error}")
+        progress.message(f"the answer stands, but what follows it could not be run: {error}")
 
 
 class _Run:

@@ -8,7 +8,7 @@ import pytest
 
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
-from pgassay.environment.source_builds.trees import data_format, find_tree, not_a_clone
+from pgassay.environment.source_builds.trees import check_out, data_format, find_tree, not_a_clone
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 
@@ -199,6 +199,19 @@ def test_what_git_sets_for_its_own_hooks_names_no_clone(
 def test_a_clone_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
     clone = source_tree.clone_of_one(tmp_path / 'a "clone": mine')
     assert tree(f"git:{clone}@master") == source_tree.git(clone, "rev-parse", "HEAD^{tree}")
+
+
+def test_what_a_killed_git_left_keeps_nobody_from_a_tree(clone: Path, tmp_path: Path, own_home: Path) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    found = tree(f"source:{folder}")
+    repository = own_home / "builds" / "source-trees.git"
+    (index,) = [path for path in repository.glob("index-*") if path.suffix == ""]
+    (repository / f"{index.name}.lock").touch()
+    assert tree(f"source:{folder}") == found
+    checked_out = tmp_path / "index"
+    (tmp_path / "index.lock").touch()
+    check_out(find_tree(parse_source(f"git:{clone}@master")), tmp_path / "out", checked_out)
+    assert (tmp_path / "out" / "meson.build").is_file()
 
 
 def test_a_clone_that_git_does_not_trust_can_be_trusted(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import home
 from pgassay.environment.source_builds.tree_syntax import TypedTree
@@ -98,8 +100,12 @@ def data_format(tree: SourceTree) -> str:
 
 
 def check_out(tree: SourceTree, folder: Path, index: Path) -> None:
-    """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice."""
+    """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice.
+
+    The caller holds the lock of those who build.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    _forget_killed(index)
     where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
     _git(["read-tree", "--reset", "-u", tree.hash], tree.hash, tree.objects, where)
     _git(["clean", "-ffdxq"], tree.hash, tree.objects, where, folder)
@@ -189,12 +195,20 @@ def _add(folder: Path, typed: TypedTree, *, keep: bool) -> str:
     repository = _repository()
     index = repository / f"index-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
     where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
-    try:
-        _git(["add", "--all", "."], typed.text, None, where, folder)
-        return _git(["write-tree"], typed.text, None, where).strip()
-    finally:
-        if not keep:
-            index.unlink(missing_ok=True)
+    # Another process may take the same folder now; what a tarball was unpacked to is this one's alone.
+    with locked(repository / f"{index.name}.taken") if keep else nullcontext():
+        _forget_killed(index)
+        try:
+            _git(["add", "--all", "."], typed.text, None, where, folder)
+            return _git(["write-tree"], typed.text, None, where).strip()
+        finally:
+            if not keep:
+                index.unlink(missing_ok=True)
+
+
+def _forget_killed(index: Path) -> None:
+    """Remove what a git that was killed left to keep others from the index; the caller alone uses it."""
+    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
 
 
 def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> str:
