@@ -315,6 +315,16 @@ def test_without_a_linker_that_shuffles_trees_are_linked_once(
         source_builds.provide([text], 2, quiet=True, layouts=3)
 
 
+@pytest.mark.parametrize("named", ["gcc -std=gnu17", "ccache gcc -m64", "/usr/bin/ccache gcc", "gcc", ""])
+def test_the_compiler_that_is_named_is_taken_without_its_options(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", named)
+    found = build_tools.find_tools(lambda *_: None)
+    assert found.compiler.startswith("gcc")
+    assert found.environment["CC"].split()[-1] == "gcc"
+
+
 def test_tools_that_were_unpacked_follow_a_home_that_was_moved(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
