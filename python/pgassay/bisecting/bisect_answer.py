@@ -171,15 +171,14 @@ def _headline(
         )
     if not _differs(found):
         seen = "" if whole is None else f" (seen so far: {times(whole)})"
-        beyond = f"beyond {percent(found.margin)}{seen}"
-        return f"undecided: it is not known yet whether the ends differ {beyond}."
+        return f"undecided: it is not known yet whether the ends differ beyond {percent(found.margin)}{seen}."
     return _undecided(found, of, steps, left_s)
 
 
 def _undecided(found: Answered, of: str, steps: Sequence[FoundStep], left_s: float | None) -> str:
     """What is left of a search whose ends differ; of: the whole difference, in words."""
     left = [culprit for step in steps for culprit in step.culprits]
-    more = "" if left_s is None else f", about {duration_rounded(left_s)} more"
+    more = f", about {duration_rounded(left_s)} more" if left_s is not None else ""
     begin = f"undecided: {plural(len(left), _word(found))} left{more}."
     if len(steps) > 1:
         return f"{begin} {of} came in two steps, with two of them (95 %)."
@@ -190,9 +189,8 @@ def _undecided(found: Answered, of: str, steps: Sequence[FoundStep], left_s: flo
 
 def _size(step: FoundStep, whole: Sized | None) -> str:
     """How large one of two steps is, and its direction where that is not the whole's."""
-    size_told = times((step.ratio or 1.0, step.interval))
-    own, of_all = step_name(step.ratio), step_name(whole and whole[0])
-    return size_told if own == of_all else f"a {own} of {size_told}"
+    size_told, own = times((step.ratio or 1.0, step.interval)), step_name(step.ratio)
+    return size_told if own == step_name(whole and whole[0]) else f"a {own} of {size_told}"
 
 
 def _word(found: Answered) -> str:
