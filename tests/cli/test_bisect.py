@@ -151,6 +151,39 @@ def test_the_script_calls_bad_what_is_slower(
     )
 
 
+@pytest.mark.parametrize("path", [None, "src/backend"])
+def test_git_finds_the_commit_by_what_is_printed(capsys: Any, tmp_path: Path, path: str | None) -> None:
+    """A real 'git bisect run', of a program that calls slower what has the third change of the server."""
+    clone = clone_of_one(tmp_path / "my clone")
+    git(clone, "tag", "v1")
+    for number in range(6):
+        for name in ("src/backend/other.c", "src/bin/initdb.c"):
+            with (clone / name).open("a") as stream:
+                stream.write(f"/* {number} */\n")
+            git(clone, "commit", "--quiet", "--all", f"--message={number} of {name}")
+    script, programs = tmp_path / "my step.sh", tmp_path / "bin"
+    words = (f"git:{clone}@v1", f"git:{clone}@master", *WORKLOAD, "--script", str(script))
+    written = whole_tool.run_here(capsys, "bisect", *words, *(("--path", path) if path else ()))
+    assert written.returncode == 0, written.stderr
+    slower, faster = (
+        json.dumps({"headline": f"The {word} of 1.3 × came with", "verdict": "found"}, indent=2)
+        for word in ("slow-down", "speed-up")
+    )
+    programs.mkdir()
+    test = f"git -C '{clone}' show HEAD:src/backend/other.c | grep -q '/. 2 ./'"
+    seen = f"git -C '{clone}' log -1 --format=%s >> {tmp_path}/seen"
+    (programs / "pgassay").write_text(f"#!/bin/sh\n{seen}\n{test} && echo '{slower}' || echo '{faster}'\n")
+    (programs / "pgassay").chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["sh", "-e"], input=written.stdout, env=environment, check=True, capture_output=True, text=True
+    )
+    assert f"{git(clone, 'rev-parse', 'bisect/bad')} is the first bad commit" in ran.stdout
+    assert git(clone, "log", "-1", "--format=%s", "bisect/bad") == "2 of src/backend/other.c"
+    subjects = (tmp_path / "seen").read_text().splitlines()
+    assert path is None or all(each.endswith("src/backend/other.c") for each in subjects)
+
+
 @pytest.mark.parametrize(
     ("program", "status"),
     [

@@ -77,7 +77,7 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     if first == last:
         raise UsageError(f"{good} and {bad} are one commit ({first[:_SHORT]}): name two revisions")
     _refuse_unordered(clone, (good, first), (bad, last))
-    below = None if path is None else _in_clone(clone, path)
+    below = None if path is None else in_clone(clone, path)
     known = _log(clone, f"{first}..{last}", below)
     wanted = [each for each in known if each.is_candidate]
     if not wanted and path is not None:
@@ -113,7 +113,7 @@ def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) 
     raise UsageError(f"{bad[0]} does not come after {good[0]} in {clone}: {instead}")
 
 
-def _in_clone(clone: Path, path: str) -> str | None:
+def in_clone(clone: Path, path: str) -> str | None:
     """A path as git lists it; None for the clone itself, which is every path."""
     top = _git(clone, ["rev-parse", "--show-toplevel"]).stdout.strip() or str(clone)
     is_absolute = Path(path).is_absolute()

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.bisecting.commit_line import CommitLine
+from pgassay.bisecting.commit_line import CommitLine, in_clone
 from pgassay.environment.source_builds.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 from pgassay.factors.base import level_text
@@ -42,11 +42,19 @@ esac
 EXECUTABLE = 0o755
 
 
-def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: float, time_s: float) -> str:
+def write_script(
+    target: Path,
+    line: CommitLine,
+    words: Sequence[str],
+    margin: float,
+    time_s: float,
+    path: str | None = None,
+) -> str:
     """Write the script for a line of commits; returns how it is used.
 
-    words: the command line, whose options of trials the script keeps. time_s: of each comparison. Raises
-    UsageError for a line without commits and a file that can't be written.
+    words: the command line, whose options of trials the script keeps. time_s: of each comparison. path: git
+    is to try only commits that change something below it. Raises UsageError for a line without commits and a
+    file that can't be written.
     """
     if line.kind != "commits":
         raise UsageError("--script is for two revisions of a clone: 'git bisect' knows no releases")
@@ -71,9 +79,11 @@ def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: f
             f"can't write {target} ({error.strerror}): name another file with --script"
         ) from error
     ends = " ".join(build.rpartition("@")[2][:10] for build in (bad, good))
+    below = None if path is None else in_clone(clone, path)
+    only = "" if below is None else f" -- {shlex.quote(f':/{below}')}"
     return (
         f"cd {shlex.quote(str(clone))}\n"
-        f"git bisect start --first-parent {ends}\n"
+        f"git bisect start --first-parent {ends}{only}\n"
         f"git bisect run {shlex.quote(str(target.absolute()))}"
     )
 

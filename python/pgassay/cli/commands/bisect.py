@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("bisect needs a workload: write --workload select-only, or sql:FILE")
     line = line_of(arguments.line, arguments.path)
     if arguments.script is not None:
-        print(write_script(arguments.script, line, arguments.words, arguments.margin, SCRIPT_TIME_S))
+        words, margin, path = arguments.words, arguments.margin, arguments.path
+        print(write_script(arguments.script, line, words, margin, SCRIPT_TIME_S, path))
         return 0
     # Whether a plan changed is told; what its parts took is for those who ask why.
     request = options.request_of(arguments, out=None, command=(), plans="estimate")
