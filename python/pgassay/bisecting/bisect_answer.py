@@ -261,7 +261,7 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
         return (_REPAIRED,)
     notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
     notes += [note for part in found.search.parts if (note := _own_part(found, part))]
-    notes += [each for part in found.search.parts for each in _changed(found, part)]
+    notes += [each for part in found.search.told_parts for each in _changed(found, part)]
     notes += filter(None, [_beyond(found)])
     if verdict == "two steps":
         single = f"no single {_word(found)} explains all of it"
@@ -271,7 +271,7 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
             f"A {_word(found)} that does not build or run can't be distinguished from the next one that does."
         )
     if verdict in ("found", "two steps"):
-        notes += [note for part in found.search.parts if (note := _passed_over(found, part))]
+        notes += [note for part in found.search.told_parts if (note := _passed_over(found, part))]
     if verdict == "undecided":
         notes.append(_further(found))
     return tuple(notes)
@@ -390,7 +390,7 @@ def _seconds_left(found: Answered) -> float | None:
     block_s = sum(each.seconds_used for each in rounds) / blocks * 5 / 3
     building_s = sum(found.building_s) / len(found.building_s) if found.building_s else 0.0
     total = 0.0
-    for part in found.search.parts:
+    for part in found.search.told_parts:
         if found.search.is_found(part):
             continue
         left = max(1, len(part.left()))

@@ -138,6 +138,27 @@ def test_a_part_without_a_step_is_none_of_the_answer() -> None:
     assert told.verdict == "found"
     assert "came with this commit (95 %): c041" in told.headline
     assert [len(each.culprits) for each in told.steps] == [1]
+    # Nor has it commits of which one may have made the step.
+    (note,) = _answered(search, passed_over=1).notes
+    assert note.startswith("--path left out 1 commit between c040 and c041")
+
+
+def test_two_parts_without_a_step_are_a_slope_that_nobody_made() -> None:
+    """Each has a half that is too small to be seen: nothing more is measured, so nothing is undecided."""
+    world, random = step(LAST, 41, -0.27, 0.01), np.random.default_rng(6)
+    search = Search(LAST)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), random))
+    ends = ((0, 20), (20, 40))
+    search.parts = [LinePart(low, high, Line(high - low, 0.025), 1) for low, high in ends]
+    for _ in range(STEPLESS_BLOCKS):
+        for part in search.parts:
+            search.observe(part, world.block((part.low, part.low, part.high), random))
+    assert search.next_round() is None
+    found = _answered(search)
+    assert found.verdict == "gradual"
+    assert "is not explained by one or two commits" in found.headline
+    assert found.notes == ()
 
 
 def test_a_slope_names_nobody() -> None:

@@ -116,7 +116,12 @@ class Search:
 
     @property
     def is_gradual(self) -> bool:
-        """Whether neither one commit nor two explain what was measured."""
+        """Whether neither one commit nor two explain what was measured.
+
+        Also where the line was parted and none of its parts shows a step: each has some of it, but no commit.
+        """
+        if self.was_parted and all(part.is_stepless for part in self.parts):
+            return True
         return any(part.depth >= PARTED_MAX and self._has_no_commit(part) for part in self.parts)
 
     def is_found(self, part: LinePart) -> bool:
