@@ -20,6 +20,7 @@ from pgassay.environment.source_builds.trees import (
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
 from pgassay.model.further_results.bisection import Kind, Place
+from pgassay.words import plural
 
 _SHORT = 10
 # What no server and no client program is built from.
@@ -31,11 +32,15 @@ _RANGE = re.compile(r"^(?P<first>[^.]+(?:\.\d+)?)\.\.(?P<last>.+)$")
 
 @dataclass(frozen=True)
 class CommitLine:
-    """What is searched, from good to bad. `aside`: commits between the ends that are no candidates."""
+    """What is searched, from good to bad. `aside`: commits between the ends that are no candidates.
+
+    uncommitted: what is said of changes in the bad end's worktree that are in none of them, '' without any.
+    """
 
     kind: Kind
     places: tuple[Place, ...]
     aside: int = 0
+    uncommitted: str = ""
 
 
 def line_of(words: Sequence[str], path: str | None) -> CommitLine:
@@ -93,7 +98,23 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
     start = Place(name=trees[0].revision, build=f"{GIT}{clone}@{first}")
-    return CommitLine("commits", (start, *places), len(known) - len(wanted))
+    uncommitted = _uncommitted(trees[1].place, bad, last)
+    return CommitLine("commits", (start, *places), len(known) - len(wanted), uncommitted)
+
+
+def _uncommitted(clone: Path, bad: str, last: str) -> str:
+    """That files of the worktree differ from the bad end, where that is what is checked out there."""
+    if _git(clone, ["rev-parse", "--verify", "--quiet", "HEAD"]).stdout.strip() != last:
+        return ""
+    # Nothing of the clone is written, its index neither.
+    words = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
+    changed = len(_git(clone, words).stdout.splitlines())
+    if not changed:
+        return ""
+    return (
+        f"{bad} is measured as it is committed: {plural(changed, 'changed file')} of the worktree "
+        f"{'is' if changed == 1 else 'are'} not in it; commit what is to be searched"
+    )
 
 
 def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:

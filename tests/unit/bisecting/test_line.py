@@ -106,3 +106,25 @@ def test_worktrees_of_a_clone_are_one_and_each_has_a_head_of_its_own(clone: Path
 def test_a_revision_with_an_at_sign_keeps_its_name(clone: Path) -> None:
     line = line_of([f"git:{clone}@master@{{3}}", f"git:{clone}@master"], None)
     assert line.places[0].name == "master@{3}"
+
+
+def test_changes_that_are_not_committed_are_told_of_the_bad_end_that_is_checked_out(tmp_path: Path) -> None:
+    clone = clone_of_one(tmp_path / "clone")
+    git(clone, "tag", "v1")
+    (clone / "src/backend/main.c").write_text("/* one */\n")
+    git(clone, "commit", "--quiet", "--all", "--message=one")
+    git(clone, "branch", "other", "master")
+    ends = [f"git:{clone}@v1", f"git:{clone}@master"]
+    assert line_of(ends, None).uncommitted == ""
+    (clone / "notes.txt").write_text("of no tree\n")
+    (clone / "src/backend/main.c").write_text("/* two */\n")
+    index = (clone / ".git/index").stat().st_mtime_ns
+    said = line_of(ends, None).uncommitted
+    assert said.startswith(f"{ends[1]} is measured as it is committed: 1 changed file of the worktree is not")
+    assert (clone / ".git/index").stat().st_mtime_ns == index
+    git(clone, "stash")
+    assert line_of(ends, None).uncommitted == ""
+    git(clone, "stash", "pop")
+    git(clone, "checkout", "--quiet", "--force", "--detach", "v1")
+    (clone / "src/backend/main.c").write_text("/* three */\n")
+    assert line_of(ends, None).uncommitted == "", "the bad end is not what is checked out"
