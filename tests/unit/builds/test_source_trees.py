@@ -31,6 +31,21 @@ def test_a_clone_and_its_revision_may_have_an_at_sign_of_their_own(tmp_path: Pat
     assert find_tree(typed).commit == source_tree.git(clone, "rev-parse", "master")
 
 
+def test_a_worktree_that_is_called_after_its_branch_is_told_from_the_clone(tmp_path: Path) -> None:
+    clone = source_tree.clone_of_one(tmp_path / "pg")
+    worktree = tmp_path / "pg@fix"
+    source_tree.git(clone, "worktree", "add", "--quiet", "-b", "fix", str(worktree))
+    for text, place, revision in (
+        (f"git:{clone}@fix", clone, "fix"),
+        (f"git:{worktree}@HEAD", worktree, "HEAD"),
+        (f"git:{worktree}@fix@{{0}}", worktree, "fix@{0}"),
+    ):
+        typed = parse_source(text)
+        assert (typed.place, typed.revision) == (place, revision)
+    with pytest.raises(UsageError, match="has no revision: write git:"):
+        parse_source(f"git:{clone}")
+
+
 def test_a_revision_is_the_tree_that_git_has(clone: Path) -> None:
     found = find_tree(parse_source(f"git:{clone}@master"))
     assert found.hash == source_tree.git(clone, "rev-parse", "master^{tree}")
