@@ -73,6 +73,8 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path, 
         assert told in _refused(capsys, *words, *WORKLOAD)
     profiled = ("--profile", "--cache", "cold-each")
     assert "--profile can't follow a server" in _refused(capsys, good, bad, *WORKLOAD, *profiled)
+    once = _refused(capsys, "build=npm:17,npm:18", *WORKLOAD, "--layouts", "4")
+    assert "--layouts 4: none of these builds is from source: leave it out" in once
     assert "no workload 'nonesuch'" in _refused(capsys, good, bad, "--workload", "nonesuch")
     assert "--workload" in _refused(capsys, good, bad)
     assert "knows no releases" in _refused(capsys, "build=npm:17,npm:18", *WORKLOAD, "--script", "x.sh")

@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.bisecting.commit_line import line_of
     from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
+    from pgassay.environment.source_builds.tree_syntax import is_source
     from pgassay.errors import UsageError
     from pgassay.experiment.planning.experiment_plan import check_profile
     from pgassay.experiment.planning.request import parse_settings
@@ -101,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     # Whether a plan changed is told; what its parts took is for those who ask why.
     request = options.request_of(arguments, out=None, command=(), plans="estimate")
+    if (request.layouts or 1) > 1 and not any(is_source(place.build) for place in line.places):
+        raise UsageError(f"--layouts {request.layouts}: none of these builds is from source: leave it out")
     # A slip in the workload, and a perf that may not sample, are said before anything is built.
     check_profile(request)
     parse_settings(request.settings)
