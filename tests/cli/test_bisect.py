@@ -44,8 +44,10 @@ def _refused(capsys: Any, *words: str) -> str:
     return whole_tool.assert_one_sentence(whole_tool.run_here(capsys, "bisect", *words), 2)
 
 
-def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) -> None:
+def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path, tmp_path: Path) -> None:
     good, bad = f"git:{clone}@v1", f"git:{clone}@master"
+    shallow = tmp_path / "shallow"
+    git(clone, "clone", "--quiet", "--depth=1", f"file://{clone}", str(shallow))
     for words, told in (
         ((bad, good), f"name the older one first, as {good} {bad}"),
         ((f"git:{clone}@aside", bad), "name as the first git:"),
@@ -53,6 +55,7 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
         ((f"git:{clone}/..@a", f"git:{clone}/..@b"), "is not a clone that git reads"),
         ((good, f"git:{clone}@nonesuch"), "no revision 'nonesuch'"),
         ((good, good), "are one commit"),
+        ((f"git:{shallow}@HEAD~1", f"git:{shallow}@HEAD"), "type 'git fetch --unshallow' in it"),
         ((good, f"git:{clone}@words"), "no commit that changes what is built: name two revisions"),
         ((good, bad, "--path", "contrib"), "no commit that changes what is built below contrib"),
         ((good, bad, "--path", "/etc"), "no commit that changes what is built below /etc"),
@@ -63,10 +66,15 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
         (("version=17.4..17.0",), "name the older release first"),
         (("version=16.900..16.901",), "no origin has both ends available"),
         (("build=npm:18",), "is one build"),
+        # A slip in the middle of a list is told before its ends are built and measured.
+        ((f"build={good},git:{clone}@nonesuch,{bad}",), "no revision 'nonesuch'"),
+        (("build=npm:16.998,npm:16.999",), "no PostgreSQL 16.998 of origin npm at hand"),
     ):
         assert told in _refused(capsys, *words, *WORKLOAD)
     profiled = ("--profile", "--cache", "cold-each")
     assert "--profile can't follow a server" in _refused(capsys, good, bad, *WORKLOAD, *profiled)
+    once = _refused(capsys, "build=npm:17,npm:18", *WORKLOAD, "--layouts", "4")
+    assert "--layouts 4: none of these builds is from source: leave it out" in once
     assert "no workload 'nonesuch'" in _refused(capsys, good, bad, "--workload", "nonesuch")
     assert "--workload" in _refused(capsys, good, bad)
     assert "knows no releases" in _refused(capsys, "build=npm:17,npm:18", *WORKLOAD, "--script", "x.sh")
@@ -97,7 +105,7 @@ def test_the_script_for_git_is_one_that_the_shell_reads(capsys: Any, clone: Path
     text = script.read_text()
     assert "--workload select-only --scale=1 --jobs 1 --prepare one.sql \\" in text
     # git runs it in the clone, and files were named from here.
-    assert f"cd {Path.cwd()} || exit 125" in text
+    assert f"cd {Path.cwd()} || exit 128" in text
     # At the good end itself nothing need be measured.
     git(clone, "checkout", "--quiet", "v1")
     try:
@@ -143,6 +151,69 @@ def test_the_script_calls_bad_what_is_slower(
     assert split_levels("build", words[1].partition("=")[2]) == tuple(
         f"git:{clone}@{each}" for each in hashes
     )
+
+
+@pytest.mark.parametrize("path", [None, "src/backend"])
+def test_git_finds_the_commit_by_what_is_printed(capsys: Any, tmp_path: Path, path: str | None) -> None:
+    """A real 'git bisect run', of a program that calls slower what has the third change of the server."""
+    clone = clone_of_one(tmp_path / "my clone")
+    git(clone, "tag", "v1")
+    for number in range(6):
+        for name in ("src/backend/other.c", "src/bin/initdb.c"):
+            with (clone / name).open("a") as stream:
+                stream.write(f"/* {number} */\n")
+            git(clone, "commit", "--quiet", "--all", f"--message={number} of {name}")
+    script, programs = tmp_path / "my step.sh", tmp_path / "bin"
+    words = (f"git:{clone}@v1", f"git:{clone}@master", *WORKLOAD, "--script", str(script))
+    written = whole_tool.run_here(capsys, "bisect", *words, *(("--path", path) if path else ()))
+    assert written.returncode == 0, written.stderr
+    slower, faster = (
+        json.dumps({"headline": f"The {word} of 1.3 × came with", "verdict": "found"}, indent=2)
+        for word in ("slow-down", "speed-up")
+    )
+    programs.mkdir()
+    test = f"git -C '{clone}' show HEAD:src/backend/other.c | grep -q '/. 2 ./'"
+    seen = f"git -C '{clone}' log -1 --format=%s >> {tmp_path}/seen"
+    (programs / "pgassay").write_text(f"#!/bin/sh\n{seen}\n{test} && echo '{slower}' || echo '{faster}'\n")
+    (programs / "pgassay").chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["sh", "-e"], input=written.stdout, env=environment, check=True, capture_output=True, text=True
+    )
+    assert f"{git(clone, 'rev-parse', 'bisect/bad')} is the first bad commit" in ran.stdout
+    assert git(clone, "log", "-1", "--format=%s", "bisect/bad") == "2 of src/backend/other.c"
+    subjects = (tmp_path / "seen").read_text().splitlines()
+    assert path is None or all(each.endswith("src/backend/other.c") for each in subjects)
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        # What says nothing of the commit must not skip it, or git would skip every one.
+        ("pgassay: --scale: '' is no scale: write --scale 10' >&2; exit 2", 128),
+        ("pgassay: git:x@{first} does not build: a.c:1: no: name another revision' >&2; exit 2", 128),
+        ("pgassay: git:x@{commit} does not build: a.c:1: no: name another revision' >&2; exit 2", 125),
+        ("pgassay: the two ends failed: the server has crashed' >&2; exit 1", 125),
+        ("pgassay: interrupted; nothing is left running' >&2; exit 130", 130),
+        ("pgassay' >&2; kill -TERM $$", 143),
+        ("pgassay: not found' >&2; exit 127", 128),
+    ],
+)
+def test_the_script_skips_a_commit_for_what_is_its_own_fault_alone(
+    capsys: Any, clone: Path, tmp_path: Path, program: str, status: int
+) -> None:
+    script, programs = tmp_path / "step.sh", tmp_path / "bin"
+    ends = (f"git:{clone}@v1", f"git:{clone}@master")
+    assert whole_tool.run_here(capsys, "bisect", *ends, *WORKLOAD, "--script", str(script)).returncode == 0
+    programs.mkdir()
+    first, commit = (git(clone, "rev-parse", revision) for revision in ("v1", "master"))
+    said = program.replace("{first}", first).replace("{commit}", commit).replace("''", "nothing")
+    (programs / "pgassay").write_text(f"#!/bin/sh\necho '{said}\n")
+    (programs / "pgassay").chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    ended = subprocess.run([str(script)], cwd=clone, check=False, env=environment, capture_output=True)
+    assert ended.returncode == status
+    assert b"pgassay" in ended.stderr, "what went wrong is shown"
 
 
 def test_each_option_of_bisect_is_known_to_the_script_by_whether_it_has_a_value() -> None:

@@ -24,6 +24,18 @@ from pgassay.words import duration_rounded, join, percent, percent_fixed, plural
 CULPRITS_TOLD_MAX = 5
 # Around the peak of the posterior, at the end of the search.
 _LAST_BLOCKS = 3
+# By what the ends differ in, and on which side of the step others lie beyond the end.
+_BEYOND = {
+    ("slow-down", "after"): "slower than both: a part of it was fixed before the bad end.",
+    ("slow-down", "before"): "faster than both: a speed-up before the step hides a part of it.",
+    ("speed-up", "after"): "faster than both: a part of it was lost again before the bad end.",
+    ("speed-up", "before"): "slower than both: a slow-down before the step hides a part of it.",
+}
+_CONTINUES = "The same command continues; --max-time applies to each run."
+_ENDS_USED_UP = (
+    "The ends were compared in {blocks}, the most that are run, so the same command adds none: longer trials "
+    "(duration=60s), or another --margin with a new --out, may tell more."
+)
 _REPAIRED = (
     "A slow-down that was fixed between the ends, or two changes that cancel out, would not be seen: "
     "name an earlier bad end to look for one."
@@ -53,7 +65,7 @@ def answer(found: Answered) -> BisectionResult:
     """The answer as it stands."""
     state, search = found.state, found.search
     whole = _inverse(size_of(search.blocks, search.last, 0))
-    steps = tuple(_step(found, part) for part in _told_parts(search)) if whole is not None else ()
+    steps = tuple(_step(found, part) for part in search.told_parts) if whole is not None else ()
     verdict = _verdict(found)
     left_s = _seconds_left(found) if verdict == "undecided" else None
     return BisectionResult(
@@ -102,7 +114,7 @@ def told(culprit: Culprit) -> str:
     """A commit as it is listed: its hash, subject, author and date."""
     subject = f" '{culprit.subject}'" if culprit.subject else ""
     where = ", ".join(part for part in (culprit.author, culprit.date) if part)
-    fails = "" if culprit.builds else ", which does not build"
+    fails = "" if culprit.builds else ", which does not build or run"
     return f"{culprit.name}{subject}{f' ({where})' if where else ''}{fails}"
 
 
@@ -114,15 +126,10 @@ def _verdict(found: Answered) -> BisectionVerdict:
         return "undecided"
     if search.is_gradual:
         return "gradual"
-    parts = _told_parts(search)
+    parts = search.told_parts
     if not all(search.is_found(part) for part in parts):
         return "undecided"
     return "two steps" if len(parts) > 1 else "found"
-
-
-def _told_parts(search: Search) -> list[LinePart]:
-    """The parts that may have a step: noise parts a line now and then, and one side of it has none."""
-    return [part for part in search.parts if not part.is_stepless] or search.parts
 
 
 def _ends_alike(found: Answered) -> bool:
@@ -155,7 +162,7 @@ def _headline(
     if verdict == "found":
         return f"{of} came with {_culprits(found, steps[0])}."
     if verdict == "two steps":
-        parts = join([f"{times((s.ratio or 1.0, s.interval))} with {_culprits(found, s)}" for s in steps])
+        parts = join([f"{_size(s, whole)} with {_culprits(found, s)}" for s in steps])
         return f"{of} came in two steps: {parts}."
     if verdict == "gradual":
         return (
@@ -163,15 +170,27 @@ def _headline(
             "below."
         )
     if not _differs(found):
-        beyond = f"beyond {percent(found.margin)}{_seen(whole)}"
-        return f"undecided: it is not known yet whether the ends differ {beyond}."
-    left = sum(len(step.culprits) for step in steps)
-    more = "" if left_s is None else f", about {duration_rounded(left_s)} more"
-    return f"undecided: {plural(left, _word(found))} left{more}. {of} came with one of them (95 %)."
+        seen = "" if whole is None else f" (seen so far: {times(whole)})"
+        return f"undecided: it is not known yet whether the ends differ beyond {percent(found.margin)}{seen}."
+    return _undecided(found, of, steps, left_s)
 
 
-def _seen(whole: Sized | None) -> str:
-    return "" if whole is None else f" (seen so far: {times(whole)})"
+def _undecided(found: Answered, of: str, steps: Sequence[FoundStep], left_s: float | None) -> str:
+    """What is left of a search whose ends differ; of: the whole difference, in words."""
+    left = [culprit for step in steps for culprit in step.culprits]
+    more = f", about {duration_rounded(left_s)} more" if left_s is not None else ""
+    begin = f"undecided: {plural(len(left), _word(found))} left{more}."
+    if len(steps) > 1:
+        return f"{begin} {of} came in two steps, with two of them (95 %)."
+    if len(left) == 1:
+        return f"{begin} {of} came with it (95 %), or a part of it with others: {told(left[0])}."
+    return f"{begin} {of} came with one of them (95 %)."
+
+
+def _size(step: FoundStep, whole: Sized | None) -> str:
+    """How large one of two steps is, and its direction where that is not the whole's."""
+    size_told, own = times((step.ratio or 1.0, step.interval)), step_name(step.ratio)
+    return size_told if own == step_name(whole and whole[0]) else f"a {own} of {size_told}"
 
 
 def _word(found: Answered) -> str:
@@ -242,18 +261,36 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
         return (_REPAIRED,)
     notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
     notes += [note for part in found.search.parts if (note := _own_part(found, part))]
-    notes += [each for part in found.search.parts for each in _changed(found, part)]
-    if any(found.search.is_overshot(part) for part in found.search.parts):
-        notes.append(
-            "Some commits between the ends are slower than both: a part of it was fixed before the bad end."
-        )
+    notes += [each for part in found.search.told_parts for each in _changed(found, part)]
+    notes += filter(None, [_beyond(found)])
     if verdict == "two steps":
-        notes.append("Two steps fit the data: no single commit explains all of it; each of these has a part.")
+        single = f"no single {_word(found)} explains all of it"
+        notes.append(f"Two steps fit the data: {single}; each of these has a part.")
     if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
-        notes.append("A commit that does not build can't be distinguished from the next one that does.")
+        notes.append(
+            f"A {_word(found)} that does not build or run can't be distinguished from the next one that does."
+        )
     if verdict in ("found", "two steps"):
-        notes += [note for part in found.search.parts if (note := _passed_over(found, part))]
+        notes += [note for part in found.search.told_parts if (note := _passed_over(found, part))]
+    if verdict == "undecided":
+        notes.append(_further(found))
     return tuple(notes)
+
+
+def _further(found: Answered) -> str:
+    """Whether the same command adds something to what is undecided."""
+    ends = found.stored[0] if found.stored and found.state.rounds else None
+    if _differs(found) or ends is None or ends.stopped != "blocks":
+        return _CONTINUES
+    return _ENDS_USED_UP.format(blocks=plural(len(found.search.blocks), "block"))
+
+
+def _beyond(found: Answered) -> str:
+    """That something between the ends lies beyond one of them, so that the step is more than the whole."""
+    part, *others = found.search.parts
+    side = "" if others else found.search.overshot(part)
+    whole = "slow-down" if part.line.bet().step < 0 else "speed-up"
+    return f"Some {_word(found)}s between the ends are {_BEYOND[whole, side]}" if side else ""
 
 
 def _passed_over(found: Answered, part: LinePart) -> str:
@@ -307,7 +344,12 @@ def _own_part(found: Answered, part: LinePart) -> str:
         return ""
     if own[1][0] <= whole[1][1] and whole[1][0] <= own[1][1]:
         return ""
-    return f"This {_word(found)} alone makes {times(_inverse(own))} of it; the rest came with others."
+    names = [found.state.places[place].name for place in part.left()]
+    which = f"{names[0]} alone makes" if len(names) == 1 else f"These {len(names)} {_word(found)}s make"
+    alone = f"{which} {times(_inverse(own))}"
+    if abs(math.log(own[0])) > abs(math.log(whole[0])):
+        return f"{alone}; others take a part of it back."
+    return f"{alone} of it; the rest came with others."
 
 
 def _inverse(sized: Sized | None) -> Sized | None:
@@ -348,7 +390,7 @@ def _seconds_left(found: Answered) -> float | None:
     block_s = sum(each.seconds_used for each in rounds) / blocks * 5 / 3
     building_s = sum(found.building_s) / len(found.building_s) if found.building_s else 0.0
     total = 0.0
-    for part in found.search.parts:
+    for part in found.search.told_parts:
         if found.search.is_found(part):
             continue
         left = max(1, len(part.left()))

@@ -1,5 +1,6 @@
 """What changed with the found commit beside its code: the server's own settings, the plans of statements."""
 
+import shlex
 from collections.abc import Collection, Sequence
 
 from pgassay.analysis.descriptive.confounds import settings_that_differ
@@ -29,14 +30,16 @@ def what_changed(
         told = join([f"{name} from {old} to {new}" for name, (old, new) in [*differing.items()][:_TOLD_MAX]])
         more = plural(len(differing) - _TOLD_MAX, "more setting") if len(differing) > _TOLD_MAX else ""
         name, (old, _) = next(iter(differing.items()))
+        # An empty value stands as '' already.
+        typed = f"{name}={old}" if old == "''" else shlex.quote(f"{name}={old}")
         sentences.append(
             f"The server's default settings changed with it: {told}{f', {more}' if more else ''}. It may be "
-            f"a default, not code: repeat with --set {name}={old} to check."
+            f"a default, not code: repeat with --set {typed} to check."
         )
     plans = [name for name in sorted(_shapes(first)) if _is_other(name, first, second)]
     if plans:
         of = join(plans[:_TOLD_MAX])
-        sentences.append(f"The plan of {of} changed with it: that need not be slower code.")
+        sentences.append(f"The plan of {of} changed with it: it may be the plan, not the code that runs it.")
     return sentences
 
 

@@ -2,17 +2,25 @@
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.builds.base import parse_version
-from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
+from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, SOURCE_ORIGIN, check_major, resolve
 from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
+from pgassay.environment.source_builds.trees import (
+    clone_environment,
+    how_to_have_all,
+    no_revision,
+    not_a_clone,
+)
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
 from pgassay.model.further_results.bisection import Kind, Place
+from pgassay.words import plural
 
 _SHORT = 10
 # What no server and no client program is built from.
@@ -24,11 +32,15 @@ _RANGE = re.compile(r"^(?P<first>[^.]+(?:\.\d+)?)\.\.(?P<last>.+)$")
 
 @dataclass(frozen=True)
 class CommitLine:
-    """What is searched, from good to bad. `aside`: commits between the ends that are no candidates."""
+    """What is searched, from good to bad. `aside`: commits between the ends that are no candidates.
+
+    uncommitted: what is said of changes in the bad end's worktree that are in none of them, '' without any.
+    """
 
     kind: Kind
     places: tuple[Place, ...]
     aside: int = 0
+    uncommitted: str = ""
 
 
 def line_of(words: Sequence[str], path: str | None) -> CommitLine:
@@ -44,6 +56,15 @@ def line_of(words: Sequence[str], path: str | None) -> CommitLine:
     return _commits(words[0], words[1], path)
 
 
+def check_builds(line: CommitLine) -> None:
+    """Raise UsageError for a build of a list that is not here or is no tree, before any is measured."""
+    for place in line.places if line.kind == "builds" else ():
+        if is_source(place.build):
+            SOURCE_ORIGIN.tree(place.build)
+        else:
+            check_major(place.build, resolve(place.build))
+
+
 def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     trees = [parse_source(word) for word in (good, bad) if is_source(word)]
     wrong = next((word for word in (good, bad) if not word.startswith(GIT) or "+patch:" in word), None)
@@ -54,13 +75,14 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
             f"{wrong} is not a revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"
         )
     clone = trees[0].place
-    if trees[1].place.resolve() != clone.resolve():
+    # Worktrees of one clone share its commits; each has a HEAD of its own.
+    first, last = (_commit(tree.place, tree.text, tree.revision) for tree in trees)
+    if _objects(trees[0].place) != _objects(trees[1].place):
         raise UsageError(f"{good} and {bad} are from two clones: name two revisions of one")
-    first, last = (_commit(clone, tree.text, tree.revision) for tree in trees)
     if first == last:
         raise UsageError(f"{good} and {bad} are one commit ({first[:_SHORT]}): name two revisions")
     _refuse_unordered(clone, (good, first), (bad, last))
-    below = None if path is None else _in_clone(clone, path)
+    below = None if path is None else in_clone(clone, path)
     known = _log(clone, f"{first}..{last}", below)
     wanted = [each for each in known if each.is_candidate]
     if not wanted and path is not None:
@@ -75,8 +97,24 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     places = [_place(clone, each, passed) for each, passed in zip(wanted, _passed_over(known), strict=True)]
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
-    start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
-    return CommitLine("commits", (start, *places), len(known) - len(wanted))
+    start = Place(name=trees[0].revision, build=f"{GIT}{clone}@{first}")
+    uncommitted = _uncommitted(trees[1].place, bad, last)
+    return CommitLine("commits", (start, *places), len(known) - len(wanted), uncommitted)
+
+
+def _uncommitted(clone: Path, bad: str, last: str) -> str:
+    """That files of the worktree differ from the bad end, where that is what is checked out there."""
+    if _git(clone, ["rev-parse", "--verify", "--quiet", "HEAD"]).stdout.strip() != last:
+        return ""
+    # Nothing of the clone is written, its index neither.
+    words = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
+    changed = len(_git(clone, words).stdout.splitlines())
+    if not changed:
+        return ""
+    return (
+        f"{bad} is measured as it is committed: {plural(changed, 'changed file')} of the worktree "
+        f"{'is' if changed == 1 else 'are'} not in it; commit what is to be searched"
+    )
 
 
 def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:
@@ -85,15 +123,18 @@ def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) 
         return
     base = _git(clone, ["merge-base", good[1], bad[1]]).stdout.strip()
     if base == bad[1]:
-        instead = f"name the older one first, as {bad[0]} {good[0]} (it may be the slower one)"
+        ends = shlex.join([bad[0], good[0]])
+        instead = f"name the older one first, as {ends} (it may be the slower one)"
     elif base:
-        instead = f"name as the first git:{clone}@{base[:_SHORT]}, where they part"
+        instead = f"name as the first {shlex.quote(f'{GIT}{clone}@{base[:_SHORT]}')}, where they part"
+    elif lacking := how_to_have_all(_objects(clone)):
+        instead = f"they have no common commit in it; {lacking}"
     else:
-        instead = "they have no common commit in it, as in a clone made with --depth: fetch all of it first"
+        instead = "they have no common commit in it: name two revisions of one history"
     raise UsageError(f"{bad[0]} does not come after {good[0]} in {clone}: {instead}")
 
 
-def _in_clone(clone: Path, path: str) -> str | None:
+def in_clone(clone: Path, path: str) -> str | None:
     """A path as git lists it; None for the clone itself, which is every path."""
     top = _git(clone, ["rev-parse", "--show-toplevel"]).stdout.strip() or str(clone)
     is_absolute = Path(path).is_absolute()
@@ -164,21 +205,28 @@ def _commit(clone: Path, text: str, revision: str) -> str:
     if result.returncode != 0:
         seen = _git(clone, ["rev-parse", "--git-dir"])
         if seen.returncode != 0:
-            said = next(iter(seen.stderr.splitlines()), "").removeprefix("fatal: ")
-            raise UsageError(
-                f"{text}: {clone} is not a clone that git reads ({said}): name the folder of one"
-            )
-        raise UsageError(
-            f"{text}: the clone {clone} has no revision '{revision}': write a branch, tag or commit of it"
-        )
+            raise not_a_clone(text, clone, seen.stderr, "name the folder of one")
+        raise no_revision(text, clone, revision, _objects(clone))
     return result.stdout.strip()
+
+
+def _objects(clone: Path) -> Path:
+    """The folder of a clone's objects, which is one for all its worktrees."""
+    words = ["rev-parse", "--path-format=absolute", "--git-path", "objects"]
+    return Path(_git(clone, words).stdout.rstrip("\n")).resolve()
 
 
 def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
     command = ["git", "-C", str(clone), "-c", "core.quotePath=false", "-c", "log.showSignature=false", *words]
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+            command,
+            env=clone_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except FileNotFoundError as error:
         raise UsageError("clones are read with git, which is not here: install git") from error

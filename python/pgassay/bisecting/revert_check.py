@@ -8,6 +8,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.rounds import RoundRun, run_builds
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.tree_syntax import parse_source
+from pgassay.environment.source_builds.trees import clone_environment
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
@@ -27,7 +28,9 @@ def reverted_build(culprit: Place, bad: Place, out: Path, provide: Callable[[str
     # diff-tree does not read how this account likes its diffs: git could not apply some of them.
     diff = ("diff-tree", "-p", "--binary", "--full-index")
     words = ["git", "-C", str(tree.place), *diff, culprit.name, f"{culprit.name}^1"]
-    patch = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    patch = subprocess.run(
+        words, env=clone_environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     if patch.returncode != 0 or not patch.stdout:
         return Reverted(name=culprit.name, why="git can't create a patch for it")
     file = out.resolve() / PATCH_FILE
@@ -52,7 +55,10 @@ def run_reverted(request: CompareRequest, bad: Place, build: str, run: RoundRun)
 
 
 def judged(culprit: Place, stored: StoredExperiment, *, is_slow_down: bool) -> Reverted:
-    """What the experiment says of the revert: confirmed where it takes the difference back."""
+    """What the experiment says of the revert: confirmed where it takes the difference back.
+
+    A verdict that is withheld, since equal servers differed, says nothing.
+    """
     arm: ArmResult = next(arm for arm in analyse(stored).arms if arm.verdict != "control")
     wanted = "faster" if is_slow_down else "slower"
     ends = arm.interval
@@ -61,5 +67,5 @@ def judged(culprit: Place, stored: StoredExperiment, *, is_slow_down: bool) -> R
         name=culprit.name,
         ratio=arm.ratio,
         interval=(ends[0], ends[1]) if known and ends is not None else None,
-        is_confirmed=None if arm.verdict == "inconclusive" else arm.verdict == wanted,
+        is_confirmed=None if arm.withheld or arm.verdict == "inconclusive" else arm.verdict == wanted,
     )

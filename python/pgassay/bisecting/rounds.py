@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,17 +12,24 @@ import numpy as np
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
 from pgassay.environment.source_builds.tree_syntax import is_source
+from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.results_folder import check_folder
 from pgassay.experiment.running.run_experiment import resume_held, run_parsed
 from pgassay.factors.base import level_text
-from pgassay.model.further_results.bisection import BisectionRound, Place
+from pgassay.model.arm import Arm
+from pgassay.model.further_results.bisection import BisectionRound, BisectionState, Place
 from pgassay.progress import NullProgress, Progress
 from pgassay.record import layout
+from pgassay.record.documents import read_model
 from pgassay.record.experiment import StoredExperiment, load
+from pgassay.record.experiment_lock import held, holder, is_held
+from pgassay.words import join
 
+STATE_FILE = "bisect.json"
+NEW_FOLDER = "name a new folder with --out"
 FACTOR = "build"
 PROFILE_FOLDER = "profile"
 # Before the trials with perf: enough to say what connections wait for, which perf does not see.
@@ -57,6 +65,52 @@ class RoundRun:
     out: Path
     progress: Progress
     time_s: float
+
+
+class FolderHold(ExitStack):
+    """Keeps others out of the folder of a search's records until its `with` block ends.
+
+    Their rounds would be none of this search's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder, self._is_taken = folder, False
+
+    def take(self) -> None:
+        """Hold the folder once it is there; raises UsageError where another process does."""
+        if self._is_taken or not self._folder.is_dir():
+            return
+        if is_held(self._folder):
+            raise UsageError(
+                f"process {holder(self._folder) or 'of another user'} is searching in {self._folder}: wait "
+                f"until it has ended, or {NEW_FOLDER}"
+            )
+        self.enter_context(held(self._folder))
+        self._is_taken = True
+
+
+def recalled(out: Path, made: BisectionState) -> BisectionState:
+    """The state that a folder holds of the search that `made` begins, `made` itself in a new folder.
+
+    Raises UsageError where the folder holds something else, or another search.
+    """
+    path = out / STATE_FILE
+    if not path.exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(f"--out {out} has other content: name a new folder")
+        return made
+    state = read_model(path, BisectionState, 1, NEW_FOLDER)
+    builds, wanted = ([place.build for place in each.places] for each in (state, made))
+    if (state.kind, builds) != (made.kind, wanted):
+        raise UsageError(f"{out} is a search over another range: {NEW_FOLDER}")
+    keys = sorted({*state.asked, *made.asked})
+    changed = [key for key in keys if state.asked.get(key) != made.asked.get(key)]
+    if changed:
+        raise UsageError(
+            f"{out} was searched with a different {join(changed)}: use the same, or {NEW_FOLDER}"
+        )
+    return state.model_copy(update={"places": made.places})
 
 
 def run_round(
@@ -121,14 +175,36 @@ def _has_profile(stored: StoredExperiment) -> bool:
     return not wanted or (stored.profile is not None and stored.profile.stopped == "blocks")
 
 
+def failing_places(
+    stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]
+) -> dict[int, str]:
+    """The places between the ends of a round that failed which have no trial that ran, with the reason.
+
+    {} where others failed too, or none ran: then it may be the machine.
+    """
+    if stored.stopped != "failed":
+        return {}
+    places_of = {arm.id: _place_of(arm, found, places) for arm in stored.experiment.arms}
+    records = [trial.record for trial in stored.trials]
+    ran = {places_of[each.arm_id] for each in records if each.status == "ok"}
+    failed = {
+        places_of[each.arm_id]: each.reason for each in records if each.status not in ("ok", "interrupted")
+    }
+    return failed if ran and ran.isdisjoint(failed) and {*failed} <= {*found.places} else {}
+
+
+def _place_of(arm: Arm, found: BisectionRound, places: Sequence[Place]) -> int:
+    members = (found.low, *found.places, found.high)
+    return next(place for place in members if places[place].build == arm.levels[FACTOR])
+
+
 def blocks_of(
     stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]
 ) -> list[MeasuredBlock]:
     """The complete blocks of a round, by places; the twin is a second member of the good end."""
     table = complete_blocks(stored, contract_measure(stored.experiment.contract))
     logs = table.logs(contract_measure(stored.experiment.contract))
-    by_build = {places[place].build: place for place in (found.low, *found.places, found.high)}
-    members = [by_build[arm.levels[FACTOR]] for arm in stored.experiment.arms]
+    members = [_place_of(arm, found, places) for arm in stored.experiment.arms]
     return [
         MeasuredBlock(tuple(members), tuple(float(value) for value in row))
         for row in logs

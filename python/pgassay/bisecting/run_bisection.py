@@ -10,13 +10,18 @@ from pathlib import Path
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
-from pgassay.bisecting.commit_line import CommitLine
+from pgassay.bisecting.commit_line import CommitLine, check_builds
 from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import (
+    NEW_FOLDER,
     PROFILE_FOLDER,
+    STATE_FILE,
+    FolderHold,
     RoundProgress,
     RoundRun,
     blocks_of,
+    failing_places,
+    recalled,
     run_profiled,
     run_round,
 )
@@ -32,12 +37,10 @@ from pgassay.model.build import Build
 from pgassay.model.further_results.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
 from pgassay.progress import Progress
 from pgassay.record import layout
-from pgassay.record.documents import read_model, to_json, write_file
+from pgassay.record.documents import to_json, write_file
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.words import join, plural
 
-STATE_FILE = "bisect.json"
-_REMEDY = "name a new folder with --out"
 ENDS_BLOCKS_MAX = 200
 # The same few layouts of a commit, met again and again, count as its speed: of searches for a step of 3 %
 # where layouts spread by 2 %, 4 layouts named a wrong commit in 16 of 40, 8 in 5, 16 in none
@@ -68,13 +71,14 @@ def run_bisection(options: BisectOptions, progress: Progress, *, wait: bool) -> 
     """
     run = _Run(options, progress, wait=wait)
     is_interrupted = False
-    try:
-        run.run_all()
-    except (KeyboardInterrupt, InterruptionError):
-        is_interrupted = True
-    run.read_last()
-    run.remember()
-    return answer(run.answered()), is_interrupted
+    with run.holding:
+        try:
+            run.run_all()
+        except (KeyboardInterrupt, InterruptionError):
+            is_interrupted = True
+        run.read_last()
+        run.remember()
+        return answer(run.answered()), is_interrupted
 
 
 def beside_the_answer(step: Callable[[], None], progress: Progress) -> None:
@@ -82,7 +86,7 @@ def beside_the_answer(step: Callable[[], None], progress: Progress) -> None:
     try:
         step()
     except (UsageError, MeasurementError) as error:
-        progress.message(f"the answer stands, but its check could not be run: {error}")
+        progress.message(f"the answer stands, but what follows it could not be run: {error}")
 
 
 class _Run:
@@ -97,7 +101,12 @@ class _Run:
         self._built: dict[int, str] = {}
         self._building_s: list[float] = []
         self._by_make: bool | None = None
-        self.state = self._recalled()
+        self.holding = FolderHold(self._out)
+        self.holding.take()
+        line = options.line
+        self.state = recalled(
+            self._out, BisectionState(kind=line.kind, places=line.places, asked=dict(options.asked))
+        )
         self._used_before_s = self.state.seconds_used
         self._search = Search(len(self.state.places) - 1)
         self._stored: dict[str, StoredExperiment] = {}
@@ -128,6 +137,9 @@ class _Run:
 
     def run_all(self) -> None:
         """Ends, then round after round while time is left."""
+        check_builds(self._options.line)
+        if self._options.line.uncommitted:
+            self._progress.message(self._options.line.uncommitted)
         if self._ends_are_alike():
             return
         if not self._ends_differ():
@@ -149,7 +161,7 @@ class _Run:
 
     def _confirm(self) -> None:
         """Revert the one commit that was found on the bad end, and compare."""
-        parts, places = self._search.parts, self.state.places
+        parts, places = self._search.told_parts, self.state.places
         known = self.state.reverted
         is_done = known is not None and (bool(known.why) or known.is_confirmed is not None)
         if self.state.kind != "commits" or len(parts) != 1 or len(parts[0].left()) != 1 or is_done:
@@ -176,7 +188,7 @@ class _Run:
 
     def _profile(self) -> None:
         """Profile both sides of the one step that was found."""
-        parts, rounds = self._search.parts, self._options.profile_rounds
+        parts, rounds = self._search.told_parts, self._options.profile_rounds
         if not rounds or len(parts) != 1 or not self._search.is_found(parts[0]) or self._search.is_gradual:
             return
         sides = [self.state.places[place] for place in self._search.sides(parts[0])]
@@ -195,10 +207,9 @@ class _Run:
             yield max(1.0, self._ends_at - time.monotonic())
 
     def read_last(self) -> None:
-        """Count what an interrupted round has recorded."""
-        for found in self.state.rounds:
-            if found.folder not in self._stored:
-                self._read(found)
+        """Count what an interrupted round has recorded, which is the last."""
+        for found in self.state.rounds[-1:]:
+            self._read(found)
 
     def remember(self) -> None:
         """Write the state, with the time used."""
@@ -221,32 +232,12 @@ class _Run:
             profiled=self._stored.get(PROFILE_FOLDER),
         )
 
-    def _recalled(self) -> BisectionState:
-        path = self._out / STATE_FILE
-        made = BisectionState(
-            kind=self._options.line.kind, places=self._options.line.places, asked=dict(self._options.asked)
-        )
-        if not path.exists():
-            if self._out.exists() and (not self._out.is_dir() or any(self._out.iterdir())):
-                raise UsageError(f"--out {self._out} has other content: name a new folder")
-            return made
-        state = read_model(path, BisectionState, 1, _REMEDY)
-        builds, wanted = ([place.build for place in each.places] for each in (state, made))
-        if (state.kind, builds) != (made.kind, wanted):
-            raise UsageError(f"{self._out} is a search over another range: {_REMEDY}")
-        keys = sorted({*state.asked, *made.asked})
-        changed = [key for key in keys if state.asked.get(key) != made.asked.get(key)]
-        if changed:
-            raise UsageError(
-                f"{self._out} was searched with a different {join(changed)}: use the same, or {_REMEDY}"
-            )
-        return state.model_copy(update={"places": made.places})
-
     def _write(self, **changed: object) -> None:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"can't record in {self._out} ({error.strerror}): {_REMEDY}") from error
+            raise UsageError(f"can't record in {self._out} ({error.strerror}): {NEW_FOLDER}") from error
+        self.holding.take()
         self.state = self.state.model_copy(update=changed)
         write_file(self._out / STATE_FILE, to_json(self.state))
 
@@ -269,19 +260,23 @@ class _Run:
             if place in (0, self._search.last):
                 raise
             why = str(error).partition("does not build: ")[2].partition(": name another")[0]
-            self._progress.message(f"{self.state.places[place].name} is left out, it does not build: {why}")
-            self._search.untestable.add(place)
-            self._write(untestable=(*self.state.untestable, place))
+            self._leave_out(place, f"it does not build: {why}")
             return None
         self._built[place] = server_of(build)
         return self._built[place]
 
+    def _leave_out(self, place: int, why: str) -> None:
+        """Search on without a place that can't be measured."""
+        self._progress.message(f"{self.state.places[place].name} is left out, {why}")
+        self._search.untestable.add(place)
+        self._write(untestable=(*self.state.untestable, place))
+
     def _from_source(self, text: str) -> Build:
         jobs, stage = self._options.jobs, self._progress.stage
         if self._by_make is None:
-            # What lies between the ends is built as they are.
-            ends = (self.state.places[place].build for place in (0, self._search.last))
-            self._by_make = measured_by_make([each for each in ends if is_source(each)])
+            # Commits between the ends are built as they are.
+            places = self.state.places[:: self._search.last if self.state.kind == "commits" else 1]
+            self._by_make = measured_by_make([each.build for each in places if is_source(each.build)])
         return SOURCE_ORIGIN.provide(text, jobs, stage, self._request.layouts, by_make=self._by_make)
 
     def _ends_are_alike(self) -> bool:
@@ -318,11 +313,14 @@ class _Run:
         last = self.state.rounds[-1]
         has_all = not last.places or self._counted.get(last.folder, 0) >= last.blocks
         stopped = self._stored[last.folder].stopped if last.folder in self._stored else ""
-        return None if has_all or stopped == "blocks" else last
+        is_over = stopped == "blocks" or not self._search.untestable.isdisjoint(last.places)
+        return None if has_all or is_over else last
 
     def _prepared(self, step: Round) -> BisectionRound | None:
         """The round with all its builds at hand; None where what was built makes another choice."""
         low, high = step.part.low, step.part.high
+        for end in (low, high):
+            self._provide(end)
         kept: list[int] = []
         for place in step.places:
             found = self._provide(place)
@@ -365,7 +363,10 @@ class _Run:
             run_round(self._request, found, self.state.places, RoundRun(self._out, told, left_s))
         self._read(found)
         stored = self._stored[found.folder]
-        if stored.stopped == "failed":
+        failing = failing_places(stored, found, self.state.places)
+        for place, why in failing.items():
+            self._leave_out(place, f"its trials fail: {why}")
+        if stored.stopped == "failed" and not failing:
             reasons = [trial.record.reason for trial in stored.trials if trial.record.status != "ok"]
             raise MeasurementError(
                 f"{what} failed{f': {reasons[-1]}' if reasons else ''}: 'pgassay report "

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.bisecting.commit_line import CommitLine
+from pgassay.bisecting.commit_line import CommitLine, in_clone
 from pgassay.environment.source_builds.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 from pgassay.factors.base import level_text
@@ -14,16 +14,25 @@ _DROPPED = ("--script", "--path", "--out", "--max-time", "--margin", "--profile-
 _FLAGS = ("--quiet", "--no-wait", "--json", "--markdown", "--text", "--profile")
 _COMMIT = "COMMIT"
 _TEXT = """#!/bin/sh
-# For 'git bisect run': 0 is good, 1 is bad, 125 is undecided. Each commit is measured in the same blocks as
-# the good end; one that can't be distinguished from it in {time} is skipped.
+# For 'git bisect run': 0 is good, 1 is bad. 125 skips a commit: it does not build, its trials fail, or it
+# can't be distinguished from the good end in {time}. 128 and above end the search, which the next run
+# continues. Each commit is measured in the same blocks as the good end.
 # Bad is what is slower than the good end; write speed-up to look for what is faster.
 sought=slow-down
-commit=$(git rev-parse HEAD) || exit 125
+commit=$(git rev-parse HEAD) || exit 128
 [ "$commit" = {first} ] && exit 0
 # Files among the options were named from here.
-cd {here} || exit 125
+cd {here} || exit 128
 answer=$(pgassay bisect build={builds} {options} \\
-  --margin {margin} --max-time {time} --quiet --json) || exit 125
+  --margin {margin} --max-time {time} --quiet --json 2>&1)
+ended=$?
+[ "$ended" = 0 ] || printf '%s\\n' "$answer" >&2
+case $ended in
+  0) ;;
+  1) exit 125 ;;
+  2) case $answer in *"@$commit does not build: "*) exit 125 ;; *) exit 128 ;; esac ;;
+  *) [ "$ended" -gt 128 ] && exit "$ended"; exit 128 ;;
+esac
 case $answer in
   *'"headline": "The '"$sought of "*) exit 1 ;;
   *'"verdict": "found"'* | *'"verdict": "no difference"'*) exit 0 ;;
@@ -33,11 +42,19 @@ esac
 EXECUTABLE = 0o755
 
 
-def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: float, time_s: float) -> str:
+def write_script(
+    target: Path,
+    line: CommitLine,
+    words: Sequence[str],
+    margin: float,
+    time_s: float,
+    path: str | None = None,
+) -> str:
     """Write the script for a line of commits; returns how it is used.
 
-    words: the command line, whose options of trials the script keeps. time_s: of each comparison. Raises
-    UsageError for a line without commits and a file that can't be written.
+    words: the command line, whose options of trials the script keeps. time_s: of each comparison. path: git
+    is to try only commits that change something below it. Raises UsageError for a line without commits and a
+    file that can't be written.
     """
     if line.kind != "commits":
         raise UsageError("--script is for two revisions of a clone: 'git bisect' knows no releases")
@@ -62,9 +79,11 @@ def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: f
             f"can't write {target} ({error.strerror}): name another file with --script"
         ) from error
     ends = " ".join(build.rpartition("@")[2][:10] for build in (bad, good))
+    below = None if path is None else in_clone(clone, path)
+    only = "" if below is None else f" -- {shlex.quote(f':/{below}')}"
     return (
         f"cd {shlex.quote(str(clone))}\n"
-        f"git bisect start --first-parent {ends}\n"
+        f"git bisect start --first-parent {ends}{only}\n"
         f"git bisect run {shlex.quote(str(target.absolute()))}"
     )
 

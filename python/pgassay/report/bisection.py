@@ -1,11 +1,13 @@
 """What a search for a commit found."""
 
+import shlex
+from collections.abc import Sequence
 from functools import partial
 
 from pgassay.model.further_results.bisection import BisectionResult
 from pgassay.model.profile.result import ProfileResult
 from pgassay.report import text
-from pgassay.report.page import Page
+from pgassay.report.page import TEXT_WIDTH, Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -13,6 +15,7 @@ from pgassay.report.section import (
     Block,
     Bullets,
     Cell,
+    Code,
     Column,
     Group,
     Item,
@@ -67,8 +70,14 @@ def _functions(result: BisectionResult, found: ProfileResult) -> list[Block]:
     return [
         Paragraph(f"{plural(found.rounds, 'round')} with perf, {sides}.", QUIET),
         Bullets(said) if said else none,
-        Paragraph(f"The table and the flame graph: pgassay report {result.folder}/profile", QUIET),
+        Paragraph("The table and the flame graph:", QUIET),
+        _command(["pgassay", "report", f"{result.folder}/profile"]),
     ]
+
+
+def _command(words: Sequence[str]) -> Code:
+    """A command as it is pasted, in lines that fit a mail."""
+    return Code("\n".join(text.command_lines(words, TEXT_WIDTH - 2)))
 
 
 def _quiet(result: BisectionResult) -> list[Block]:
@@ -77,18 +86,16 @@ def _quiet(result: BisectionResult) -> list[Block]:
     if result.aside:
         line += f"; {result.aside} more change nothing that is built or searched"
     if result.untestable:
-        line += f"; {plural(len(result.untestable), word)} did not build ({', '.join(result.untestable[:5])})"
+        names = ", ".join(result.untestable[:5])
+        line += f"; {plural(len(result.untestable), word)} did not build or run ({names})"
     took = (
         f"{plural(result.trials, 'trial')} in {plural(result.blocks, 'block')} and "
         f"{plural(result.rounds, 'round')} in addition to the ends, {duration_rounded(result.seconds_used)} "
         "in all"
     )
     blocks: list[Block] = [Paragraph(f"{line}. {took}.", QUIET)]
-    if result.verdict == "undecided":
-        blocks.append(Paragraph("The same command continues; --max-time applies to each run."))
     if result.machine:
         blocks.append(Paragraph(f"Machine: {text.clean(result.machine)}", QUIET))
     if result.built_with:
         blocks.append(Paragraph(f"Built with: {text.clean(result.built_with)}", QUIET))
-    blocks.append(Paragraph(f"Again: {result.command}", QUIET))
-    return blocks
+    return [*blocks, Paragraph("Again:", QUIET), _command(shlex.split(result.command))]

@@ -2,6 +2,7 @@
 
 import shlex
 import unicodedata
+from collections.abc import Iterable
 
 from pgassay.model.result import ArmResult, TwinResult
 from pgassay.words import (
@@ -36,6 +37,7 @@ __all__ = [
     "bounds",
     "clean",
     "clean_lines",
+    "command_lines",
     "comparison",
     "duration",
     "duration_rounded",
@@ -107,6 +109,23 @@ def _shell_character(character: str, *, is_ascii: bool) -> str:
         return r"\n"
     number = ord(character)
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def command_lines(words: Iterable[str], columns: int, *, is_ascii: bool = False) -> list[str]:
+    """A command line over as many lines of so many columns as it takes, to be pasted as it is.
+
+    A word that is longer than a line stays whole; `is_ascii` as of `shell_word`.
+    """
+    lines: list[str] = []
+    line = ""
+    for word in (shell_word(part, is_ascii=is_ascii) for part in words):
+        # Room for the backslash that says that the command goes on.
+        if line and len(line) + 1 + len(word) > columns - 2:
+            lines.append(f"{line} \\")
+            line = f"  {word}"
+        else:
+            line = f"{line} {word}" if line else word
+    return [*lines, line]
 
 
 def excerpt(content: str, characters_max: int) -> str:

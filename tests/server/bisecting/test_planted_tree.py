@@ -216,6 +216,6 @@ def test_a_commit_that_does_not_build_stays_with_the_next_one(planted: Planted, 
     assert {broken, slow} < {*between}
     assert culprits(document)[0] == {each[:10] for each in between}
     assert (
-        "A commit that does not build can't be distinguished from the next one that does."
+        "A commit that does not build or run can't be distinguished from the next one that does."
         in document["notes"]
     )

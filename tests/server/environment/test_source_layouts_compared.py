@@ -10,6 +10,7 @@ import whole_tool
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.source_builds import building, kept_builds, trees
 from pgassay.environment.source_builds.build_tools import find_tools
+from pgassay.environment.source_builds.layouts import find_linker
 from pgassay.environment.source_builds.recipe import recipe_of
 from pgassay.environment.source_builds.tree_syntax import parse_source
 from pgassay.model.build import LAYOUTS_DEFAULT, layout_folder
@@ -44,7 +45,9 @@ def _record(name: str, real: Path, started: Path) -> None:
     """Servers that write down, before they start, in which layout they are."""
     tree, tools = trees.find_tree(parse_source(name)), find_tools(lambda *_: None)
     recipe = recipe_of(tools, "", lambda *_: None)
-    folder = kept_builds.folder_of(building.key_of(tree, recipe))
+    linker = find_linker(lambda *_: None)
+    linked_by = "" if linker is None else linker.identity()
+    folder = kept_builds.folder_of(building.key_of(tree, recipe, linked_by))
     for number in range(LAYOUTS_DEFAULT + 1):
         programs = folder / (layout_folder(number) if number else "") / "bin"
         programs.mkdir(parents=True)
@@ -69,7 +72,7 @@ def _record(name: str, real: Path, started: Path) -> None:
         data_format=trees.data_format(tree),
         files=name,
         seconds=1.0,
-        linker="mold",
+        linker=linked_by,
     )
     kept_builds.write(folder, record)
 

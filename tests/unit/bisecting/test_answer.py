@@ -1,5 +1,6 @@
 """The answer in sentences: from simulated searches, at their end and in the middle of them."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,13 @@ from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.bisection.search import STEPLESS_BLOCKS, LinePart, Search
 from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.model.build import SourceTree
-from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place, Reverted
+from pgassay.model.further_results.bisection import (
+    BisectionResult,
+    BisectionRound,
+    BisectionState,
+    Place,
+    Reverted,
+)
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.bisection import page_of
@@ -31,6 +38,7 @@ def _answered(
     alike: tuple[tuple[int, int], ...] = (),
     reverted: Reverted | None = None,
     passed_over: int = 0,
+    rounds: tuple[BisectionRound, ...] = (),
 ) -> BisectionResult:
     places = tuple(
         Place(
@@ -51,6 +59,7 @@ def _answered(
         alike=alike,
         seconds_used=60.0,
         reverted=reverted,
+        rounds=rounds,
     )
     return answer(
         Answered(
@@ -101,7 +110,7 @@ def test_a_commit_that_does_not_build_stays_in_the_answer() -> None:
     found = _answered(_searched(lambda place: -0.27 * (place >= 41), broken), untestable=(40,))
     assert "one of these 2 commits" in found.headline
     assert "c040 'change 40' (A), which does not build" in found.headline
-    assert any("does not build can't be distinguished" in note for note in found.notes)
+    assert any("does not build or run can't be distinguished" in note for note in found.notes)
 
 
 def test_two_steps_name_both() -> None:
@@ -129,6 +138,27 @@ def test_a_part_without_a_step_is_none_of_the_answer() -> None:
     assert told.verdict == "found"
     assert "came with this commit (95 %): c041" in told.headline
     assert [len(each.culprits) for each in told.steps] == [1]
+    # Nor has it commits of which one may have made the step.
+    (note,) = _answered(search, passed_over=1).notes
+    assert note.startswith("--path left out 1 commit between c040 and c041")
+
+
+def test_two_parts_without_a_step_are_a_slope_that_nobody_made() -> None:
+    """Each has a half that is too small to be seen: nothing more is measured, so nothing is undecided."""
+    world, random = step(LAST, 41, -0.27, 0.01), np.random.default_rng(6)
+    search = Search(LAST)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), random))
+    ends = ((0, 20), (20, 40))
+    search.parts = [LinePart(low, high, Line(high - low, 0.025), 1) for low, high in ends]
+    for _ in range(STEPLESS_BLOCKS):
+        for part in search.parts:
+            search.observe(part, world.block((part.low, part.low, part.high), random))
+    assert search.next_round() is None
+    found = _answered(search)
+    assert found.verdict == "gradual"
+    assert "is not explained by one or two commits" in found.headline
+    assert found.notes == ()
 
 
 def test_a_slope_names_nobody() -> None:
@@ -141,6 +171,80 @@ def test_a_slope_names_nobody() -> None:
 def test_what_was_repaired_in_part_is_said() -> None:
     found = _answered(_searched(lambda place: -0.4 * (place >= 20) + 0.25 * (place >= 40)))
     assert any("was fixed before the bad end" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict", "said", "size"),
+    [
+        (-0.4, 0.25, "slower", "slower than both: a part of it was fixed before the bad end", "1.5"),
+        (0.4, -0.25, "faster", "faster than both: a part of it was lost again before the bad end", "1.4"),
+        (0.15, -0.35, "slower", "faster than both: a speed-up before the step hides a part of it", ""),
+        (-0.15, 0.35, "faster", "slower than both: a slow-down before the step hides a part of it", ""),
+    ],
+)
+def test_what_lies_beyond_the_ends_is_told_by_its_side_and_direction(
+    first: float, second: float, verdict: str, said: str, size: str
+) -> None:
+    found = _answered(_searched(lambda place: first * (place >= 20) + second * (place >= 40)), verdict)
+    assert found.verdict == "found"
+    (note,) = [note for note in found.notes if "between the ends" in note]
+    assert note == f"Some commits between the ends are {said}."
+    own = [note for note in found.notes if "alone makes" in note]
+    # What is more than the whole has no rest that came with others.
+    assert [each.startswith(f"c020 alone makes {size}") for each in own] == [True] * bool(size)
+    assert all(each.endswith("; others take a part of it back.") for each in own)
+
+
+def test_two_steps_against_each_other_are_told_by_their_directions() -> None:
+    world, random = World(LAST, lambda place: 0.1 * (place >= 20) - 0.35 * (place >= 40), 0.01), 7
+    search, dice = Search(LAST), np.random.default_rng(random)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), dice))
+    ends = ((0, 30), (30, LAST))
+    search.parts = [LinePart(low, high, Line(high - low, 0.025), 1) for low, high in ends]
+    middle = _answered(search)
+    assert middle.headline.startswith("undecided: 64 commits left")
+    assert "came in two steps, with two of them (95 %)." in middle.headline
+    assert "one of them" not in middle.headline
+    while (found := search.next_round()) is not None:
+        for _ in range(found.blocks):
+            search.observe(found.part, world.block((found.part.low, *found.members), dice))
+    headline = _answered(search).headline
+    assert headline.startswith("The slow-down of 1.2")
+    assert "came in two steps: a speed-up of 1.1" in headline
+    assert " and 1.4" in headline
+
+
+def test_a_commit_that_may_not_be_all_of_it_is_named() -> None:
+    search = Search(LAST)
+    world, random = step(LAST, 41, -0.27, 0.01), np.random.default_rng(5)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), random))
+    search.parts[0].line.alike(0, 40)
+    search.parts[0].line.alike(41, LAST)
+    told = _not_sure(search)
+    assert told.headline.startswith("undecided: 1 commit left.")
+    assert told.headline.endswith("came with it (95 %), or a part of it with others: c041 'change 41' (A).")
+
+
+def _not_sure(search: Search) -> BisectionResult:
+    """The answer while it is not known how much of it the one commit makes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Line, "is_found", lambda *_: False)
+        return _answered(search)
+
+
+def test_ends_that_used_up_their_blocks_are_not_said_to_go_on() -> None:
+    search = _searched(lambda _: 0.0)
+    going_on = _answered(search, "inconclusive")
+    assert going_on.notes == ("The same command continues; --max-time applies to each run.",)
+    ends = replace(examples.stored(levels=["good", "bad"]), stopped="blocks")
+    state = BisectionRound(folder="ends", low=0, high=LAST, places=(), blocks=200)
+    (note,) = _answered(search, "inconclusive", stored=(ends,), rounds=(state,)).notes
+    assert note.startswith(f"The ends were compared in {len(search.blocks)} blocks, the most that are run")
+    assert (
+        "continues" not in page_of(_answered(search, "inconclusive", stored=(ends,), rounds=(state,))).text()
+    )
 
 
 def test_in_the_middle_of_it_all_that_is_left_is_counted() -> None:
@@ -206,6 +310,24 @@ def test_a_mail_has_the_machine_the_compiler_and_the_command() -> None:
     assert "Again: pgassay bisect" in words
     assert max(map(len, mail.splitlines())) <= 72
     assert "Machine:" not in page_of(_answered(search)).text()
+
+
+def test_commands_can_be_pasted_from_every_form(tmp_path: Path) -> None:
+    search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
+    words = ["pgassay", "bisect", "git:/home/me/my clone@v1", "git:/home/me/my clone@HEAD"]
+    words += ["--workload", "sql:/home/me/slow.sql", "--max-time", "3h"]
+    answered = _answered(search, profiled=profiled(tmp_path, rounds=12, factors={"_bt_compare": 1.6}))
+    result = answered.model_copy(update={"command": shlex.join(words), "folder": "/srv/my results/search"})
+    page = page_of(result)
+    mail = page.text()
+    assert max(map(len, mail.splitlines())) <= 72
+    for shown in (mail, page.terminal(width=80), page.markdown()):
+        pasted = shown[shown.index("pgassay bisect") :].partition("\n```")[0].replace("\\\n", " ")
+        assert shlex.split(pasted) == words
+        # No sign that keeps a mention from being made stands within a command.
+        assert "&#8203;" not in pasted
+        report = shown[shown.index("pgassay report") :].replace("\\\n", " ").partition("\n")[0]
+        assert shlex.split(report) == ["pgassay", "report", "/srv/my results/search/profile"]
 
 
 def test_the_functions_over_the_step_are_told(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A search that is continued knows what it knew: the line is parted where it was."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import pytest
 
 import report_examples as examples
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
-from pgassay.analysis.bisection.search import Search
+from pgassay.analysis.bisection.line_search import Line
+from pgassay.analysis.bisection.search import LinePart, Round, Search
 from pgassay.bisecting import run_bisection
 from pgassay.bisecting.commit_line import CommitLine
 from pgassay.bisecting.run_bisection import STATE_FILE, BisectOptions, _Run
+from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.further_results.bisection import BisectionRound, BisectionState, Place
 from pgassay.progress import NullProgress
@@ -85,9 +88,13 @@ def standing(search: Search) -> list[tuple[int, int, list[int]]]:
     return [(part.low, part.high, part.left()) for part in search.parts]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_was_found_is_found_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search, state, blocks = searched(seed)
+def recorded_in(
+    tmp_path: Path,
+    state: BisectionState,
+    blocks: dict[str, list[MeasuredBlock]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> BisectOptions:
+    """The search as it stands in a folder, whose experiments have these blocks."""
     for name in blocks:
         (tmp_path / name).mkdir()
         (tmp_path / name / layout.EXPERIMENT_FILE).touch()
@@ -99,13 +106,81 @@ def test_what_was_found_is_found_again(seed: int, tmp_path: Path, monkeypatch: p
         return blocks[experiment.folder.name]
 
     monkeypatch.setattr(run_bisection, "blocks_of", recorded)
-    options = BisectOptions(
+    return BisectOptions(
         line=CommitLine("commits", state.places),
         compare=CompareRequest(factors=(), workload="select-only", max_time_s=60.0),
         out=tmp_path,
         asked={},
         command="",
     )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_found_is_found_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, state, blocks = searched(seed)
+    options = recorded_in(tmp_path, state, blocks, monkeypatch)
     continued = _Run(options, NullProgress(), wait=False)
     assert standing(continued.answered().search) == standing(search)
     assert len(continued.answered().search.blocks) == len(search.blocks)
+
+
+def test_the_blocks_of_a_round_that_was_continued_and_interrupted_again_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, state, blocks = searched(0)
+    first = state.model_copy(update={"rounds": state.rounds[:1], "alike": ()})
+    folder = first.rounds[0].folder
+    known = {folder: blocks[folder][:2]}
+    run = _Run(recorded_in(tmp_path, first, known, monkeypatch), NullProgress(), wait=False)
+    assert len(run.answered().search.blocks) == 2
+    # What is recorded between there and the interruption.
+    known[folder] = blocks[folder]
+    run.read_last()
+    assert len(run.answered().search.blocks) == ENDS_BLOCKS
+    run.read_last()
+    assert len(run.answered().search.blocks) == ENDS_BLOCKS
+
+
+def test_a_continued_search_builds_the_ends_of_a_part_before_it_chooses_between_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that builds what the low end of its part does is none to be compared with it."""
+    _, state, _ = searched(0)
+    state = state.model_copy(update={"rounds": (), "alike": ()})
+    run = _Run(recorded_in(tmp_path, state, {}, monkeypatch), NullProgress(), wait=False)
+    servers = {20: "/same", 21: "/same"}
+    monkeypatch.setattr(
+        _Run, "_provide", lambda self, place: self._built.setdefault(place, servers.get(place, f"/{place}"))
+    )
+    part = LinePart(20, LAST, Line(LAST - 20, 0.025), 1)
+    run._search.parts = [LinePart(0, 20, Line(20, 0.025), 1), part]
+    assert run._prepared(Round(part, (21,))) is None
+    assert run.state.alike == ((20, 21),)
+    made = run._prepared(Round(part, (21, 30)))
+    assert made is not None and made.places == (30,)
+
+
+def test_two_searches_do_not_write_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, state, blocks = searched(0)
+    options = recorded_in(tmp_path, state, blocks, monkeypatch)
+    said = rf"process {os.getpid()} is searching in {tmp_path}: wait until"
+    with _Run(options, NullProgress(), wait=False).holding, pytest.raises(UsageError, match=said):
+        _Run(options, NullProgress(), wait=False)
+    with _Run(options, NullProgress(), wait=False).holding:
+        pass
+
+
+def test_a_round_of_a_commit_that_is_left_out_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, state, blocks = searched(0)
+    last = state.rounds[-1]
+    known = {**blocks, last.folder: []}
+    options = recorded_in(tmp_path, state, known, monkeypatch)
+    run = _Run(options, NullProgress(), wait=False)
+    assert run._unfinished() == last
+    run._leave_out(last.places[0], "its trials fail: the server has crashed")
+    assert run._unfinished() is None
+    with run.holding:
+        pass
+    assert _Run(options, NullProgress(), wait=False)._unfinished() is None, "as it was remembered"

@@ -53,6 +53,8 @@ def test_a_default_that_changed_is_named_with_what_to_try() -> None:
     text = said({OLD: {"jit": "on"}, NEW: {"jit": "off"}}, {})
     assert "jit from on to off" in text and "--set jit=on" in text
     assert said({OLD: {"jit": "on"}, NEW: {"jit": "on"}}, {}) == ""
+    listed = said({OLD: {"datestyle": "ISO, MDY"}, NEW: {"datestyle": "ISO, DMY"}}, {})
+    assert "repeat with --set 'datestyle=ISO, MDY' to check" in listed
 
 
 def test_a_default_that_a_server_runs_with_is_told_by_the_plan_of_its_experiment() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.bisecting.commit_line import line_of
+from pgassay.errors import UsageError
 from samples.builds.source_tree import clone_of_one, git
 
 CHANGES = (
@@ -75,3 +76,55 @@ def test_what_a_merge_brings_is_one_candidate(clone: Path) -> None:
 def test_a_list_of_builds_keeps_its_order() -> None:
     line = line_of(["build=npm:18,npm:16,npm:17"], None)
     assert [place.name for place in line.places] == ["npm:18", "npm:16", "npm:17"]
+
+
+def test_the_clone_is_read_that_was_typed_and_not_the_one_that_git_runs_us_from(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a hook of another repository does, and 'git bisect run' in a worktree."""
+    ends = [f"git:{clone}@v1", f"git:{clone}@master"]
+    found = line_of(ends, "src/backend")
+    other = clone_of_one(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert line_of(ends, "src/backend") == found
+
+
+def test_worktrees_of_a_clone_are_one_and_each_has_a_head_of_its_own(clone: Path, tmp_path: Path) -> None:
+    worktree = tmp_path / "my worktree"
+    git(clone, "worktree", "add", "--quiet", "--detach", str(worktree), "v1")
+    line = line_of([f"git:{worktree}@HEAD", f"git:{clone}@HEAD"], None)
+    assert [place.subject for place in line.places] == [
+        each.subject for each in line_of([f"git:{clone}@v1", f"git:{clone}@HEAD"], None).places
+    ]
+    other = clone_of_one(tmp_path / "other")
+    with pytest.raises(UsageError, match="are from two clones: name two revisions of one"):
+        line_of([f"git:{clone}@v1", f"git:{other}@master"], None)
+
+
+def test_a_revision_with_an_at_sign_keeps_its_name(clone: Path) -> None:
+    line = line_of([f"git:{clone}@master@{{3}}", f"git:{clone}@master"], None)
+    assert line.places[0].name == "master@{3}"
+
+
+def test_changes_that_are_not_committed_are_told_of_the_bad_end_that_is_checked_out(tmp_path: Path) -> None:
+    clone = clone_of_one(tmp_path / "clone")
+    git(clone, "tag", "v1")
+    (clone / "src/backend/main.c").write_text("/* one */\n")
+    git(clone, "commit", "--quiet", "--all", "--message=one")
+    git(clone, "branch", "other", "master")
+    ends = [f"git:{clone}@v1", f"git:{clone}@master"]
+    assert line_of(ends, None).uncommitted == ""
+    (clone / "notes.txt").write_text("of no tree\n")
+    (clone / "src/backend/main.c").write_text("/* two */\n")
+    index = (clone / ".git/index").stat().st_mtime_ns
+    said = line_of(ends, None).uncommitted
+    assert said.startswith(f"{ends[1]} is measured as it is committed: 1 changed file of the worktree is not")
+    assert (clone / ".git/index").stat().st_mtime_ns == index
+    git(clone, "stash")
+    assert line_of(ends, None).uncommitted == ""
+    git(clone, "stash", "pop")
+    git(clone, "checkout", "--quiet", "--force", "--detach", "v1")
+    (clone / "src/backend/main.c").write_text("/* three */\n")
+    assert line_of(ends, None).uncommitted == "", "the bad end is not what is checked out"

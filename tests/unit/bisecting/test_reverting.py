@@ -113,7 +113,7 @@ def test_what_fails_behind_the_answer_does_not_take_it_away() -> None:
         raise MeasurementError("perf did not sample")
 
     beside_the_answer(fails, Told())
-    assert said == ["the answer stands, but its check could not be run: perf did not sample"]
+    assert said == ["the answer stands, but what follows it could not be run: perf did not sample"]
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,8 @@ def test_a_revert_that_takes_the_difference_back_confirms_it(
     monkeypatch.setattr("pgassay.bisecting.revert_check.analyse", lambda _: changed)
     found = judged(Place(name="abc", build="git:x@abc"), stored, is_slow_down=is_slow_down)
     assert found.is_confirmed is is_confirmed
+    withheld = result.model_copy(update={"arms": (control, arm.model_copy(update={"withheld": True}))})
+    monkeypatch.setattr("pgassay.bisecting.revert_check.analyse", lambda _: withheld)
+    unsaid = judged(Place(name="abc", build="git:x@abc"), stored, is_slow_down=is_slow_down)
+    assert unsaid.is_confirmed is None
     assert (found.ratio, found.interval) == (1.3, (1.2, 1.4))

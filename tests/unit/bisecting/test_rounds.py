@@ -1,15 +1,17 @@
 """One round of a search: what it asks of the experiment that it is."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import report_examples as examples
 from pgassay.bisecting import rounds
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.further_results.bisection import BisectionRound, Place
 from pgassay.progress import NullProgress
+from pgassay.record.experiment import StoredExperiment
 
 PLACES = tuple(Place(name=name, build=name) for name in ("npm:17.4", "npm:17.5", "npm:17.6"))
 
@@ -43,3 +45,36 @@ def test_a_seed_gives_each_round_an_order_of_its_own(asked: list[CompareRequest]
 def test_without_a_seed_each_round_draws_one(asked: list[CompareRequest], tmp_path: Path) -> None:
     run(tmp_path)
     assert [each.seed for each in asked] == [None] * 3
+
+
+def failed(failing: dict[str, str], ran: set[str]) -> tuple[StoredExperiment, BisectionRound]:
+    """A round of a list that failed: some members' trials fail, of others each has one that ran."""
+    one = BisectionRound(folder="round-001", low=0, high=2, places=(1,), blocks=2)
+    stored = examples.stored(levels=[place.build for place in PLACES], blocks=1)
+    arms = tuple(
+        arm.model_copy(update={"levels": {"build": next(iter(arm.levels.values()))}})
+        for arm in stored.experiment.arms
+    )
+    stored = replace(stored, experiment=stored.experiment.model_copy(update={"arms": arms}))
+    trials = []
+    for trial in stored.trials:
+        arm = next(arm for arm in stored.experiment.arms if arm.id == trial.record.arm_id)
+        build = arm.levels["build"]
+        if build in failing:
+            changes = {"status": "failed", "reason": failing[build]}
+            trials.append(replace(trial, record=trial.record.model_copy(update=changes)))
+        elif build in ran:
+            trials.append(trial)
+    return replace(stored, trials=tuple(trials), stopped="failed"), one
+
+
+def test_a_commit_whose_trials_fail_is_left_out_and_no_end_is() -> None:
+    good, middle, bad = (place.build for place in PLACES)
+    reason = {middle: "the server has crashed"}
+    found = rounds.failing_places(*failed(reason, {good}), PLACES)
+    assert found == {1: "the server has crashed"}
+    # It may be the machine where nothing ran, or an end failed too.
+    assert rounds.failing_places(*failed(reason, set()), PLACES) == {}
+    assert rounds.failing_places(*failed(reason | {bad: "the disk is full"}, {good}), PLACES) == {}
+    stored, one = failed(reason, {good, bad})
+    assert rounds.failing_places(replace(stored, stopped="blocks"), one, PLACES) == {}

@@ -18,7 +18,7 @@ from pgassay.environment import atomic_folder
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
-from pgassay.environment.source_builds import build_tools, building, kept_builds
+from pgassay.environment.source_builds import build_tools, building, kept_builds, trees
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.layouts import Linker
 from pgassay.environment.source_builds.tree_syntax import parse_source
@@ -223,6 +223,75 @@ def test_one_layout_is_the_build_as_it_is(clone: Path) -> None:
     assert build.at_layout(0) == build
 
 
+def as_version(linker: Linker, version: str, folder: Path) -> Linker:
+    """The same linker under another version of itself."""
+    program = folder / f"ld-{version}"
+    said = f'[ "$1" = --version ] && echo "mold {version} (compatible with GNU ld)" && exit 0'
+    program.write_text(f'#!/bin/sh\n{said}\nexec {linker.path} "$@"\n')
+    program.chmod(0o755)
+    return Linker(linker.name, program)
+
+
+def test_layouts_of_two_linkers_are_two_builds(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another version links, in another order, is never taken for the same or added to it."""
+    real = building.find_linker(lambda *_: None)
+    assert real is not None
+    source_tree.commit(clone, "changed", "src/backend/other.c", "int other(void) { return 0 * 3; }\n")
+    text = f"git:{clone}@master"
+    versions = [as_version(real, version, tmp_path) for version in ("1.0", "2.0")]
+
+    def provided(linker: Linker, layouts: int) -> Build:
+        monkeypatch.setattr(building, "find_linker", lambda _: linker)
+        monkeypatch.setattr(building, "linker_at_hand", lambda: linker)
+        (build,) = source_builds.provide([text], 2, quiet=True, layouts=layouts)
+        return build
+
+    # One that was linked once takes the layouts of the first that shuffles it.
+    bare = provided(versions[0], 1)
+    first = provided(versions[0], 3)
+    assert (first.bin_directory, len(layouts_of(first))) == (bare.bin_directory, 3)
+    second = provided(versions[1], 4)
+    assert second.bin_directory != first.bin_directory
+    assert len(layouts_of(second)) == 4
+    assert len(layouts_of(provided(versions[0], 2))) == 3
+    assert provided(versions[0], 2).bin_directory == first.bin_directory
+    linkers = {kept.linker for folder, kept in kept_builds.all_kept() if not kept.same_as}
+    assert linkers == {f"mold {version} (compatible with GNU ld)" for version in ("1.0", "2.0")}
+    # As it was built alone it is the same by either, and nothing is compiled for it.
+    log = Path(first.bin_directory).parents[2] / "source-work" / "log.txt"
+    log.unlink()
+    assert provided(versions[1], 1).bin_directory in (first.bin_directory, second.bin_directory)
+    assert not log.exists()
+    # Both are called so, and go together.
+    kept_builds.remove([text])
+    assert kept_builds.all_kept() == []
+
+
+def test_a_record_that_names_no_version_of_its_linker_is_built_again(clone: Path) -> None:
+    text = f"git:{clone}@master"
+    (build,) = source_builds.provide([text], 2, quiet=True)
+    assert build.source is not None
+    folder = Path(build.bin_directory).parent
+    kept = kept_builds.read(folder)
+    assert kept is not None
+    tree = trees.find_tree(parse_source(text))
+    recipe = building._recipe_for(
+        parse_source(text), tree, build_tools.find_tools(lambda *_: None), lambda *_: None, by_make=False
+    )
+    # As it was stored before: under a key without the linker, which is known by its name alone.
+    old = kept_builds.folder_of(building.key_of(tree, recipe))
+    folder.rename(old)
+    kept_builds.write(old, kept.model_copy(update={"linker": "mold"}))
+    (again,) = source_builds.provide([text], 2, quiet=True)
+    assert again.bin_directory == build.bin_directory
+    assert len(layouts_of(again)) == 4
+    assert (old / "bin" / "postgres").is_file(), "an experiment on it can be resumed"
+    (once,) = source_builds.provide([text], 2, quiet=True, layouts=1)
+    assert Path(once.bin_directory).parent == old
+
+
 def test_a_linker_that_fails_is_told_from_a_tree_that_does_not_build(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +313,16 @@ def test_without_a_linker_that_shuffles_trees_are_linked_once(
     assert build.source is not None and build.source.layouts == ()
     with pytest.raises(UsageError, match=r"--layouts 3 needs a linker .* install the Debian package mold"):
         source_builds.provide([text], 2, quiet=True, layouts=3)
+
+
+@pytest.mark.parametrize("named", ["gcc -std=gnu17", "ccache gcc -m64", "/usr/bin/ccache gcc", "gcc", ""])
+def test_the_compiler_that_is_named_is_taken_without_its_options(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", named)
+    found = build_tools.find_tools(lambda *_: None)
+    assert found.compiler.startswith("gcc")
+    assert found.environment["CC"].split()[-1] == "gcc"
 
 
 def test_tools_that_were_unpacked_follow_a_home_that_was_moved(

@@ -8,7 +8,7 @@ import pytest
 
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
-from pgassay.environment.source_builds.trees import data_format, find_tree
+from pgassay.environment.source_builds.trees import check_out, data_format, find_tree, not_a_clone
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 
@@ -29,6 +29,21 @@ def test_a_clone_and_its_revision_may_have_an_at_sign_of_their_own(tmp_path: Pat
     typed = parse_source(f"git:{clone}@master@{{0}}")
     assert (typed.place, typed.revision) == (clone, "master@{0}")
     assert find_tree(typed).commit == source_tree.git(clone, "rev-parse", "master")
+
+
+def test_a_worktree_that_is_called_after_its_branch_is_told_from_the_clone(tmp_path: Path) -> None:
+    clone = source_tree.clone_of_one(tmp_path / "pg")
+    worktree = tmp_path / "pg@fix"
+    source_tree.git(clone, "worktree", "add", "--quiet", "-b", "fix", str(worktree))
+    for text, place, revision in (
+        (f"git:{clone}@fix", clone, "fix"),
+        (f"git:{worktree}@HEAD", worktree, "HEAD"),
+        (f"git:{worktree}@fix@{{0}}", worktree, "fix@{0}"),
+    ):
+        typed = parse_source(text)
+        assert (typed.place, typed.revision) == (place, revision)
+    with pytest.raises(UsageError, match="has no revision: write git:"):
+        parse_source(f"git:{clone}")
 
 
 def test_a_revision_is_the_tree_that_git_has(clone: Path) -> None:
@@ -171,6 +186,55 @@ def test_a_revision_that_a_shallow_clone_lacks_is_to_be_fetched(clone: Path, tmp
     for revision in (first, "HEAD~1"):
         with pytest.raises(UsageError, match=r"has no revision .* or fetch it first"):
             tree(f"git:{tmp_path / 'shallow'}@{revision}")
+
+
+def test_a_clone_that_lacks_files_is_told_from_one_of_something_else(clone: Path, tmp_path: Path) -> None:
+    (clone / "README.md").write_text("second\n")
+    source_tree.git(clone, "commit", "--quiet", "--all", "--message=second")
+    source_tree.git(clone, "config", "uploadpack.allowFilter", "true")
+    for kind in ("blob:none", "tree:0"):
+        partial = tmp_path / kind.replace(":", "-")
+        words = ("clone", "--quiet", "--no-checkout", f"--filter={kind}")
+        source_tree.git(clone, *words, f"file://{clone}", str(partial))
+        with pytest.raises(UsageError, match=r"lacks files: type 'git fetch --refetch --no-filter' in it"):
+            tree(f"git:{partial}@HEAD~1")
+        source_tree.git(partial, "fetch", "--quiet", "--refetch", "--no-filter")
+        assert tree(f"git:{partial}@HEAD~1") == source_tree.git(clone, "rev-parse", "HEAD~1^{tree}")
+
+
+def test_what_git_sets_for_its_own_hooks_names_no_clone(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = tree(f"git:{clone}@master")
+    other = source_tree.clone_of_one(tmp_path / "other", {**source_tree.FILES, "README.md": "other\n"})
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert tree(f"git:{clone}@master") == master != source_tree.git(other, "rev-parse", "HEAD^{tree}")
+
+
+def test_a_clone_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
+    clone = source_tree.clone_of_one(tmp_path / 'a "clone": mine')
+    assert tree(f"git:{clone}@master") == source_tree.git(clone, "rev-parse", "HEAD^{tree}")
+
+
+def test_what_a_killed_git_left_keeps_nobody_from_a_tree(clone: Path, tmp_path: Path, own_home: Path) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    found = tree(f"source:{folder}")
+    repository = own_home / "builds" / "source-trees.git"
+    (index,) = [path for path in repository.glob("index-*") if path.suffix == ""]
+    (repository / f"{index.name}.lock").touch()
+    assert tree(f"source:{folder}") == found
+    checked_out = tmp_path / "index"
+    (tmp_path / "index.lock").touch()
+    check_out(find_tree(parse_source(f"git:{clone}@master")), tmp_path / "out", checked_out)
+    assert (tmp_path / "out" / "meson.build").is_file()
+
+
+def test_a_clone_that_git_does_not_trust_can_be_trusted(tmp_path: Path) -> None:
+    said = "fatal: detected dubious ownership in repository at '/x y'\nTo add an exception, call:\n\n"
+    said += "\tgit config --global --add safe.directory '/x y'\n"
+    sentence = str(not_a_clone("git:/x y@master", tmp_path, said, "write source:/x y"))
+    assert "if you trust it, type \"git config --global --add safe.directory '/x y'\"" in sentence
+    assert "source:" not in sentence
 
 
 def test_what_is_no_commit_is_refused(clone: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from profile_for_tests import STACKS, profiled
 
-from pgassay.analysis.profile.flame import FlameNode, flames, tree
+from pgassay.analysis.profile.flame import DEPTH_MAX, FlameNode, flames, tree
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.report.compare.page import page_of
 from pgassay.report.profile.flame import colour, data, svg
@@ -42,6 +42,14 @@ def test_the_narrowest_frames_are_left_out_so_that_the_page_stays_small() -> Non
         waiting += node.children
     assert 150 < count <= 201
     assert root.control_us == sum(stacks.values())
+
+
+def test_the_deepest_frames_are_left_out_and_their_time_is_their_caller_s() -> None:
+    stacks = {tuple(f"f{number}" for number in range(512)): 5.0}
+    graph = graph_of(tree(stacks, stacks))
+    names = json.loads(data(graph))["names"]
+    assert names == ["all", *(f"f{number}" for number in range(DEPTH_MAX))]
+    assert f"f{DEPTH_MAX - 1}" in svg(graph)
 
 
 def test_an_experiment_has_a_graph_for_each_comparison(tmp_path: Path) -> None:

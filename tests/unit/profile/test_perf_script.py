@@ -52,6 +52,30 @@ def test_stacks_are_folded_from_the_outside_and_counted() -> None:
     }
 
 
+def test_names_of_other_languages_stay_whole_and_modules_are_the_kernel_s() -> None:
+    lines = """\
+1 2.5:
+\tffffffffc0a3dc18 ext4_sync_file ([ext4])
+\tffffffffc0a3dc19 [unknown] ([xfs])
+\tffffffffc0a3dc20 bpf_prog_6deef735 (bpf_prog_6deef735)
+\tffffffff815dc885 iov_iter ([kernel.kallsyms]_stext)
+\t    7ffd1b3e0a00 clock_gettime ([vdso])
+\t          41f2a3 std::function<void (int)>::operator() (/usr/lib/libLLVM.so.14)
+\t          41f2a4 std::function<bool (int)>::operator() (inlined)
+\t          41f2a5 icu_72::Collator::compare(char const*) const (/opt/my (own) lib/libicu.so (deleted))
+\t          41f2a6 (anonymous namespace)::"<&>" (/usr/bin/postgres)
+"""
+    (sample,) = ScriptReader(lines.splitlines())
+    assert sample.frames == (
+        *("ext4_sync_file", "[kernel]", "bpf_prog_6deef735", "iov_iter", "clock_gettime"),
+        *("std::function<void:(int)>::operator()", "std::function<bool:(int)>::operator()"),
+        *("icu_72::Collator::compare(char:const*):const", '(anonymous:namespace)::"<&>"'),
+    )
+    assert sample.is_kernel == (True,) * 4 + (False,) * 5
+    folded = fold([sample], callers=False, keep=lambda _: True)
+    assert [*folded] == ["clock_gettime;iov_iter_[k];bpf_prog_6deef735_[k];[kernel]_[k];ext4_sync_file_[k]"]
+
+
 def test_a_sample_without_frames_is_counted_and_deep_ones_are_cut() -> None:
     deep = "".join(f"\t{number:x} f{number} (/bin/x)\n" for number in range(1, FRAMES_MAX + 50))
     samples = [*ScriptReader(f"1 2.5:\n\n2 3.5:\n{deep}".splitlines())]

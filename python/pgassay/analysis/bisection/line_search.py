@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from pgassay.analysis.bisection.block_likelihood import (
 )
 from pgassay.analysis.statistics.eprocess import FloatArray
 
+# On which side of the commits that are left something lies beyond the end of that side; '' on none.
+Overshot = Literal["", "before", "after"]
 CANDIDATES_MAX = 3
 # As in the evidence of `compare`: what is thought before the first block, and for how many it counts.
 _SPREAD_FIRST, _SPREAD_BLOCKS = 0.03, 3.0
@@ -162,12 +164,18 @@ class Line:
         is_half = share.value + _ERRORS_OF_HALF * share.error < _WHOLE_MIN
         return is_less or (share.value < _SHARE_MIN and (is_half or len(self.blocks) >= _SHARE_BLOCKS))
 
-    def is_overshot(self, untestable: Collection[int] = ()) -> bool:
-        """Whether what was measured before or after them lies beyond the ends: something was repaired."""
+    def overshot(self, untestable: Collection[int] = ()) -> Overshot:
+        """Whether what was measured before or after them lies beyond the ends, so that they make more.
+
+        Before them that is beyond the good end, after them beyond the bad one; the farther one where both do.
+        """
         if not self._is_cornered(untestable):
-            return False
+            return ""
         share = self._share(untestable)
-        return share.value - _ERRORS * share.error > 2 - _WHOLE_MIN
+        if share.value - _ERRORS * share.error <= 2 - _WHOLE_MIN:
+            return ""
+        before, after = (float(np.median(each)) if each else 0.0 for each in self._beside(untestable))
+        return "before" if before < after else "after"
 
     def sides(self, untestable: Collection[int] = ()) -> tuple[int, int]:
         """The testable places next to those that are left, before and from the last of them on."""
@@ -183,14 +191,17 @@ class Line:
 
     def _share(self, untestable: Collection[int]) -> "_Share":
         """The part of the step that those that are left make: all but what lies before and after them."""
-        below, above = self.sides(untestable)
         bet = self.bet()
-        before = self._gaps(range(1, below + 1), 0)
-        after = self._gaps(range(above, self.last), self.last)
+        before, after = self._beside(untestable)
         rest = sum(float(np.median(each)) for each in (before, after) if each)
         # Of a median, of differences of two trials: π/2 times the variance of their mean.
         error = math.sqrt(sum(math.pi / len(each) for each in (before, after) if each)) * bet.spread
         return _Share(1 - rest / abs(bet.step), error / abs(bet.step))
+
+    def _beside(self, untestable: Collection[int]) -> tuple[list[float], list[float]]:
+        """The gaps of what was measured before those that are left, and of what was measured after them."""
+        below, above = self.sides(untestable)
+        return self._gaps(range(1, below + 1), 0), self._gaps(range(above, self.last), self.last)
 
     def _gaps(self, places: range, end: int) -> list[float]:
         """How far the members among `places` lie from an end towards the other one, in logs, by block."""
@@ -267,8 +278,7 @@ class Line:
         """
         if self._is_cornered(untestable):
             below, above = self.sides(untestable)
-            gaps = self._gaps(range(1, below + 1), 0), self._gaps(range(above, self.last), self.last)
-            rests = [abs(float(np.median(each))) if each else 0.0 for each in gaps]
+            rests = [abs(float(np.median(each))) if each else 0.0 for each in self._beside(untestable)]
             return (below if rests[0] > rests[1] else above) if max(rests) > 0 else None
         levels = [(place, share, count) for place, (share, count) in self.levels().items()]
         if not levels:

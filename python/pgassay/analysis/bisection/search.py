@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
-from pgassay.analysis.bisection.line_search import Line
+from pgassay.analysis.bisection.line_search import Line, Overshot
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
@@ -81,6 +81,11 @@ class Search:
         """Whether more than one step was looked for."""
         return len(self.parts) > 1
 
+    @property
+    def told_parts(self) -> list[LinePart]:
+        """The parts that may have a step: noise parts a line now and then, and one side of it has none."""
+        return [part for part in self.parts if not part.is_stepless] or self.parts
+
     def next_round(self) -> Round | None:
         """What to measure next; None once more would tell nothing more."""
         if self.is_gradual:
@@ -111,16 +116,21 @@ class Search:
 
     @property
     def is_gradual(self) -> bool:
-        """Whether neither one commit nor two explain what was measured."""
+        """Whether neither one commit nor two explain what was measured.
+
+        Also where the line was parted and none of its parts shows a step: each has some of it, but no commit.
+        """
+        if self.was_parted and all(part.is_stepless for part in self.parts):
+            return True
         return any(part.depth >= PARTED_MAX and self._has_no_commit(part) for part in self.parts)
 
     def is_found(self, part: LinePart) -> bool:
         """Whether a part has its answer: measuring more would tell nothing more."""
         return part.line.has_step and part.line.is_found(_within(part, self.untestable))
 
-    def is_overshot(self, part: LinePart) -> bool:
-        """Whether commits of a part lie beyond its ends, so that something was repaired."""
-        return part.line.is_overshot(_within(part, self.untestable))
+    def overshot(self, part: LinePart) -> Overshot:
+        """On which side of a part's commits others lie beyond its end of that side; '' on none."""
+        return part.line.overshot(_within(part, self.untestable))
 
     def sides(self, part: LinePart) -> tuple[int, int]:
         """The places that were or can be measured next to those that are left of a part, which has some."""

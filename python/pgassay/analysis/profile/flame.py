@@ -11,6 +11,8 @@ from pgassay.record.renames import renames_of
 # More frames than this can't be told apart on a page, and those that are left out are its narrowest.
 NODES_MAX = 4000
 SHARE_MIN = 0.0005
+# Deeper ones are no help on a page, and as JSON too deep for Python.
+DEPTH_MAX = 256
 
 
 @dataclass
@@ -83,14 +85,14 @@ def tree(
     arm: Mapping[tuple[str, ...], float],
     nodes_max: int = NODES_MAX,
 ) -> FlameNode:
-    """Both arms' stacks as one tree, its narrowest frames left out (their time stays their caller's)."""
+    """Two arms' stacks as one tree without its narrowest and deepest frames: their time is their caller's."""
     root = FlameNode("all")
     places: dict[tuple[str, ...], FlameNode] = {}
     for side, times in (("control_us", control), ("arm_us", arm)):
         for frames, us in times.items():
             setattr(root, side, getattr(root, side) + us)
             node = root
-            for depth, name in enumerate(frames, start=1):
+            for depth, name in enumerate(frames[:DEPTH_MAX], start=1):
                 path = frames[:depth]
                 child = places.get(path)
                 if child is None:

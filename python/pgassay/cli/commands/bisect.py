@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.bisecting.commit_line import line_of
     from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
+    from pgassay.environment.source_builds.tree_syntax import is_source
     from pgassay.errors import UsageError
     from pgassay.experiment.planning.experiment_plan import check_profile
     from pgassay.experiment.planning.request import parse_settings
@@ -96,10 +97,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("bisect needs a workload: write --workload select-only, or sql:FILE")
     line = line_of(arguments.line, arguments.path)
     if arguments.script is not None:
-        print(write_script(arguments.script, line, arguments.words, arguments.margin, SCRIPT_TIME_S))
+        words, margin, path = arguments.words, arguments.margin, arguments.path
+        print(write_script(arguments.script, line, words, margin, SCRIPT_TIME_S, path))
         return 0
     # Whether a plan changed is told; what its parts took is for those who ask why.
     request = options.request_of(arguments, out=None, command=(), plans="estimate")
+    if (request.layouts or 1) > 1 and not any(is_source(place.build) for place in line.places):
+        raise UsageError(f"--layouts {request.layouts}: none of these builds is from source: leave it out")
     # A slip in the workload, and a perf that may not sample, are said before anything is built.
     check_profile(request)
     parse_settings(request.settings)

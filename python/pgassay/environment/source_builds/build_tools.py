@@ -33,6 +33,8 @@ STATIC = {
 _DROPPED = re.compile(
     r"(C|CPP|CXX|LD|BISON|FLEX)FLAGS$|PYTHON|PG|MAKE|NINJA|DESTDIR$|LIBRARY_PATH$|CPATH$|C_INCLUDE_PATH$"
 )
+# What CC may have before the compiler's own name.
+_CALLING = frozenset({"ccache", "distcc", "icecc", "sccache"})
 _absent: set[str] = set()
 _WRAPPER = '#!/bin/sh\nM4={m4} BISON_PKGDATADIR={share} exec {program} "$@"\n'
 
@@ -153,8 +155,10 @@ def _program(name: str) -> str:
     """The compiler by a name that says which one it is, where there is one."""
     if name != "cc":
         return name
-    named = os.environ.get("CC", "").split()[-1:]
-    return named[0] if named else next(filter(shutil.which, ("gcc", "clang")), name)
+    words = os.environ.get("CC", "").split()
+    # What calls it is left aside, and so are options, as CFLAGS are.
+    named = next((word for word in words if Path(word).name not in _CALLING), "")
+    return named or next(filter(shutil.which, ("gcc", "clang")), name)
 
 
 def _is_here(name: str) -> bool:

@@ -27,6 +27,7 @@ from pgassay.environment.source_builds.layouts import (
     find_linker,
     hashes_of,
     link_layouts,
+    linker_at_hand,
     missing_linker,
 )
 from pgassay.environment.source_builds.recipe import PREFIX, Recipe, has_assertions, make_recipe_of, recipe_of
@@ -40,9 +41,10 @@ _KEY_CHARACTERS = 24
 _OF_THE_SERVER = ("postgres", "initdb")
 
 
-def key_of(tree: SourceTree, recipe: Recipe) -> str:
-    """The name of a build: a hash of its tree and of how it is made."""
-    return hashlib.sha256(f"{tree.hash} {recipe.key}".encode()).hexdigest()[:_KEY_CHARACTERS]
+def key_of(tree: SourceTree, recipe: Recipe, linker: str = "") -> str:
+    """The name of a build: a hash of its tree, of how it is made, of what links its layouts ('' for none)."""
+    parts = f"{tree.hash} {recipe.key}{f' {linker}' if linker else ''}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:_KEY_CHARACTERS]
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,23 @@ class Built:
 
 @dataclass(frozen=True)
 class _Order:
-    """What is to be built, and with what. `layouts`: the numbers of those that are to be there, from 1."""
+    """What is to be built, and with what. `layouts`: the numbers of those that are to be there, from 1.
+
+    linked_by: what the linker says that it is, '' for none.
+    """
 
     typed: TypedTree
     tree: SourceTree
     tools: BuildTools
     recipe: Recipe
     linker: Linker | None
+    linked_by: str
     layouts: range
 
     @property
     def key(self) -> str:
         """The name of the build."""
-        return key_of(self.tree, self.recipe)
+        return key_of(self.tree, self.recipe, self.linked_by)
 
 
 def build(
@@ -96,12 +102,21 @@ def build(
         raise UsageError(missing_linker(layouts))
     wanted = 0 if linker is None else layouts or LAYOUTS_DEFAULT
     recipe = _recipe_for(typed, tree, tools, on_step, by_make=by_make)
-    order = _Order(typed, tree, tools, recipe, linker, range(1, wanted + 1))
+    linked_by = "" if linker is None else linker.identity()
+    order = _Order(typed, tree, tools, recipe, linker, linked_by, range(1, wanted + 1))
     with locked(kept_builds.lock_file(), lambda: on_step("waiting for another build from source", None)):
-        found = finished(order.key, typed.text)
+        found = _found(order)
         if found is None or len(hashes_of(found.folder)) < wanted:
             found = _built(order, jobs, on_step)
     return found
+
+
+def _found(order: _Order) -> Built | None:
+    """What was built before; where no layouts are wanted also what has some, as this machine links them."""
+    known = linker_at_hand() if order.linker is None else None
+    further = () if known is None else (key_of(order.tree, order.recipe, known.identity()),)
+    each = (finished(key, order.typed.text) for key in (order.key, *further))
+    return next((found for found in each if found is not None), None)
 
 
 def _recipe_for(
@@ -175,7 +190,7 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
         files=files,
         server=server,
         seconds=round(time.monotonic() - begun, 1),
-        linker="" if order.linker is None else order.linker.name,
+        linker=order.linked_by,
     )
     return _keep(staged, record, order.key)
 
@@ -183,10 +198,12 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
 def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     """Move what was installed to its place, or note that another build has the same files.
 
-    A build that is there already lacks only layouts, which are added to it: it may be measured meanwhile.
+    A build that is there already lacks only layouts, which are added to it: it may be measured meanwhile. One
+    whose layouts another linker made stays as it is.
     """
-    same, folder = kept_builds.with_files(record.files), kept_builds.folder_of(key)
+    same, folder = kept_builds.with_files(record.files, record.linker), kept_builds.folder_of(key)
     if same is not None and record.linker:
+        kept_builds.note_linker(same, record.linker)
         add_layouts(staged, same)
         sync_tree(same)
     if same is not None and kept_builds.read(folder) is not None:

@@ -12,6 +12,7 @@ from pgassay.environment.builds.package import make_open_folder, origin_folder, 
 from pgassay.environment.home import home
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
+from pgassay.model.build import LAYOUTS_FOLDER
 
 ORIGIN = "source"
 RECORD = "source.json"
@@ -25,7 +26,8 @@ class Kept(Frozen):
     names: what was typed for it, the latest last. trees: git's hashes of the trees that build it. files: a
     hash of its programs, libraries and shared files without debug information. server: the same of what a
     server loads and its data are made with, so without client programs. same_as: the folder of the build that
-    has the same files, '' when this one has its own. linker: what linked its layouts, '' for none.
+    has the same files, '' when this one has its own. linker: what linked its layouts, as it calls itself with
+    its version (its name alone in older records), '' for none.
     """
 
     names: tuple[str, ...]
@@ -81,12 +83,28 @@ def own_folder(folder: Path, kept: Kept) -> Path | None:
     return own if (own / "bin" / "postgres").is_file() else None
 
 
-def with_files(files: str) -> Path | None:
-    """The build that has exactly these files, if there is one."""
-    for folder, kept in all_kept():
-        if kept.files == files and not kept.same_as and own_folder(folder, kept) is not None:
-            return folder
-    return None
+def with_files(files: str, linker: str = "") -> Path | None:
+    """The build that has exactly these files, if there is one whose layouts are of the linker, if any.
+
+    One without layouts can take them.
+    """
+    found = [
+        (folder, kept)
+        for folder, kept in all_kept()
+        if kept.files == files and not kept.same_as and own_folder(folder, kept) is not None
+    ]
+    if not linker:
+        return next((folder for folder, _ in found), None)
+    mine = [folder for folder, kept in found if kept.linker == linker]
+    bare = [folder for folder, kept in found if not kept.linker and not (folder / LAYOUTS_FOLDER).exists()]
+    return next(iter((*mine, *bare)), None)
+
+
+def note_linker(folder: Path, linker: str) -> None:
+    """Remember what links the layouts of a build, before it has any."""
+    kept = read(folder)
+    if kept is not None and kept.linker != linker:
+        write(folder, kept.model_copy(update={"linker": linker}))
 
 
 def remove(names: Sequence[str]) -> list[str]:
@@ -96,18 +114,20 @@ def remove(names: Sequence[str]) -> list[str]:
     build has.
     """
     with locked(lock_file()):
-        known = {name: folder.name for folder, kept in all_kept() for name in kept.names}
+        # One name may be of several builds: a branch moves on, a linker is upgraded.
+        kept_now = all_kept()
         for name in names:
-            if name not in known:
+            if not any(name in kept.names for _, kept in kept_now):
                 raise UsageError(
                     f"{name} was not built here: 'pgassay builds list' shows what was, and 'pgassay builds "
                     "clean' removes all of it"
                 )
-        gone = {known[name] for name in names}
+        gone = {folder.name for folder, kept in kept_now if not {*names}.isdisjoint(kept.names)}
         sentences = []
-        for folder, kept in all_kept():
+        for folder, kept in kept_now:
             if not names or folder.name in gone or kept.same_as in gone:
-                sentences.append(f"removed {kept.names[-1]} ({_removed_bytes(folder) >> 20} MB)")
+                name = next((name for name in names if name in kept.names), kept.names[-1])
+                sentences.append(f"removed {name} ({_removed_bytes(folder) >> 20} MB)")
         work = [home() / "builds" / name for name in WORK_NAMES if not names]
         return sentences + [
             f"removed builds/{path.name} ({_removed_bytes(path) >> 20} MB)" for path in work if path.is_dir()

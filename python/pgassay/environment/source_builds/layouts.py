@@ -5,13 +5,14 @@ several orders shows how much, and a claim on it no longer rests on one of them.
 """
 
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.debian import has_apt
-from pgassay.environment.debian.toolbox import tool
+from pgassay.environment.debian.toolbox import find_tool, tool
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.build_tools import OnStep
 from pgassay.environment.source_builds.build_work import RunningBuild
@@ -31,6 +32,22 @@ class Linker:
     name: str
     path: Path
 
+    def identity(self) -> str:
+        """What it says of its name and version: another one orders and aligns functions otherwise."""
+        command = [str(self.path), "--version"]
+        try:
+            said = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError:
+            return self.name
+        return said.stdout.partition("\n")[0].strip() or self.name
+
     def option(self, seed: int) -> str:
         """What the compiler is given so that it links in the order of a seed."""
         return _SHUFFLING[self.name].format(seed=seed)
@@ -38,10 +55,9 @@ class Linker:
 
 def find_linker(on_step: OnStep) -> Linker | None:
     """A linker that shuffles: the machine's own, else mold unpacked privately; None where there is none."""
-    for name in _SHUFFLING:
-        found = shutil.which(name)
-        if found is not None:
-            return Linker(name, Path(found))
+    at_hand = linker_at_hand()
+    if at_hand is not None:
+        return at_hand
     if not has_apt() or "mold" in _absent:
         return None
     on_step("looking for a linker that shuffles functions (mold)", None)
@@ -51,6 +67,16 @@ def find_linker(on_step: OnStep) -> Linker | None:
         # Asked once in a process: two trees of one experiment must not differ by a moment without network.
         _absent.add("mold")
         return None
+
+
+def linker_at_hand() -> Linker | None:
+    """As `find_linker`, without unpacking anything."""
+    for name in _SHUFFLING:
+        found = shutil.which(name)
+        if found is not None:
+            return Linker(name, Path(found))
+    unpacked = find_tool("mold")
+    return None if unpacked is None else Linker("mold", unpacked)
 
 
 def missing_linker(count: int) -> str:

@@ -56,9 +56,12 @@ def _clone(text: str, rest: str) -> TypedTree:
 
 
 def _at_revision(rest: str) -> tuple[str, str]:
-    """(path, revision): parted at the first @ behind a folder, since both may have an @ of their own."""
+    """(path, revision): parted at the last @ behind a folder, since both may have an @ of their own.
+
+    A worktree pg@fix may stand beside the clone pg, whose branch is called fix.
+    """
     parts = rest.split("@")
-    for end in range(1, len(parts) + 1):
+    for end in (*range(len(parts) - 1, 0, -1), len(parts)):
         place = "@".join(parts[:end])
         if place and typed_path(place).is_dir():
             return place, "@".join(parts[end:])

@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import home
 from pgassay.environment.source_builds.tree_syntax import TypedTree
@@ -32,6 +34,19 @@ _FORMATS = (
     ("PG_CONTROL_VERSION", "src/include/catalog/pg_control.h", "control"),
     ("PG_PAGE_LAYOUT_VERSION", "src/include/storage/bufpage.h", "page"),
     ("XLOG_PAGE_MAGIC", "src/include/access/xlog_internal.h", "WAL"),
+)
+# git sets these for what it runs itself (a hook, an alias, 'git bisect run'): they name that repository, and
+# would be believed before the clone that was typed.
+_OF_ONE_REPOSITORY = frozenset(
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"),
+        *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"),
+    }
+)
+# What git says of an object that is not there.
+_OBJECT_LACKS = re.compile(
+    r"unable to read|could not read|unpack tree|missing|bad object|unknown revision", re.I
 )
 
 
@@ -85,8 +100,12 @@ def data_format(tree: SourceTree) -> str:
 
 
 def check_out(tree: SourceTree, folder: Path, index: Path) -> None:
-    """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice."""
+    """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice.
+
+    The caller holds the lock of those who build.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    _forget_killed(index)
     where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
     _git(["read-tree", "--reset", "-u", tree.hash], tree.hash, tree.objects, where)
     _git(["clean", "-ffdxq"], tree.hash, tree.objects, where, folder)
@@ -99,6 +118,40 @@ def changed_files(tree: SourceTree, index: Path) -> list[str]:
     return [name for name in text.split("\0") if name]
 
 
+def clone_environment() -> dict[str, str]:
+    """What git runs with where it reads a clone that was typed, whatever repository it was started from."""
+    return {name: value for name, value in os.environ.items() if name not in _OF_ONE_REPOSITORY}
+
+
+def not_a_clone(text: str, place: Path, stderr: str, instead: str) -> UsageError:
+    """What to type where git does not read a folder as a clone; stderr: what it printed."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    # Whether to trust another account's clone, whose settings may name programs, is the user's to say.
+    trusting = next((line for line in lines if line.startswith("git config ")), "")
+    if trusting:
+        return UsageError(
+            f"{text}: {place} is another account's, so git does not read it: if you trust it, type "
+            + (f'"{trusting}"' if "'" in trusting else f"'{trusting}'")
+        )
+    return UsageError(f"{text}: {place} is not a clone that git reads ({_first(lines)}): {instead}")
+
+
+def no_revision(text: str, place: Path, revision: str, objects: Path) -> UsageError:
+    """What to type where a clone has no such revision; objects: its folder of them."""
+    instead = how_to_have_all(objects)
+    return UsageError(
+        f"{text}: the clone {place} has no revision '{revision}': write a branch, tag or commit that "
+        f"'git log' shows there, or fetch it first{f' ({instead})' if instead else ''}"
+    )
+
+
+def how_to_have_all(objects: Path) -> str:
+    """How to have all commits in a clone made with --depth, '' in another; objects: its folder of them."""
+    if (objects.parent / "shallow").is_file():
+        return "the clone was made with --depth and lacks commits: type 'git fetch --unshallow' in it"
+    return ""
+
+
 def show(tree: SourceTree, path: str) -> str:
     """A file of the tree; '' when it has none of that name."""
     return _show(tree.hash, path, tree.objects) or ""
@@ -106,21 +159,18 @@ def show(tree: SourceTree, path: str) -> str:
 
 def _commit_of(typed: TypedTree) -> tuple[str, Path]:
     place = ["git", "-C", str(typed.place)]
-    common = _run([*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], os.environ)
+    environment = clone_environment()
+    common = _run([*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], environment)
     if common.returncode != 0:
-        raise UsageError(
-            f"{typed.text}: {typed.place} is not a clone that git reads ({_said(common)}): "
-            f"write source:{typed.place} for a folder without git"
-        )
+        instead = f"write source:{typed.place} for a folder without git"
+        raise not_a_clone(typed.text, typed.place, common.stderr, instead)
+    objects = Path(common.stdout.rstrip("\n"))
     revision = f"{typed.revision}^{{commit}}"
-    found = _run([*place, "rev-parse", "--verify", "--quiet", "--end-of-options", revision], os.environ)
+    found = _run([*place, "rev-parse", "--verify", "--quiet", "--end-of-options", revision], environment)
     commit = found.stdout.strip().splitlines()[-1:] if found.returncode == 0 else []
     if not commit:
-        raise UsageError(
-            f"{typed.text}: the clone {typed.place} has no revision '{typed.revision}': write a branch, tag "
-            "or commit that 'git log' shows there, or fetch it first"
-        )
-    return commit[0], Path(common.stdout.strip())
+        raise no_revision(typed.text, typed.place, typed.revision, objects)
+    return commit[0], objects
 
 
 def _import(typed: TypedTree) -> str:
@@ -145,12 +195,20 @@ def _add(folder: Path, typed: TypedTree, *, keep: bool) -> str:
     repository = _repository()
     index = repository / f"index-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
     where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
-    try:
-        _git(["add", "--all", "."], typed.text, None, where, folder)
-        return _git(["write-tree"], typed.text, None, where).strip()
-    finally:
-        if not keep:
-            index.unlink(missing_ok=True)
+    # Another process may take the same folder now; what a tarball was unpacked to is this one's alone.
+    with locked(repository / f"{index.name}.taken") if keep else nullcontext():
+        _forget_killed(index)
+        try:
+            _git(["add", "--all", "."], typed.text, None, where, folder)
+            return _git(["write-tree"], typed.text, None, where).strip()
+        finally:
+            if not keep:
+                index.unlink(missing_ok=True)
+
+
+def _forget_killed(index: Path) -> None:
+    """Remove what a git that was killed left to keep others from the index; the caller alone uses it."""
+    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
 
 
 def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> str:
@@ -169,6 +227,9 @@ def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> 
 def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> tuple[str, str]:
     """(the version, the file that says it)."""
     if _show(tree, _CATALOG, objects) is None:
+        listed = _run(_command(["ls-tree", tree, _CATALOG]), _environment(objects, {}))
+        if _is_partial(objects) and (listed.stdout or listed.returncode != 0):
+            raise _lacking(typed.text)
         raise UsageError(_no_tree(typed))
     for name, version in _VERSIONS.items():
         match = version.search(_show(tree, name, objects) or "")
@@ -180,6 +241,18 @@ def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> tuple[str,
         if match is not None:
             return match[1], name
     raise UsageError(_no_tree(typed))
+
+
+def _lacking(text: str) -> UsageError:
+    return UsageError(
+        f"{text} can't be read: its clone was made with --filter and lacks files: type 'git fetch --refetch "
+        "--no-filter' in it"
+    )
+
+
+def _is_partial(objects: Path | None) -> bool:
+    """Whether a clone may lack objects that it would fetch when it needs them, which nobody else can."""
+    return objects is not None and any((objects / "pack").glob("*.promisor"))
 
 
 def _no_tree(typed: TypedTree) -> str:
@@ -218,6 +291,8 @@ def _git(
     result = _run(_command(arguments), _environment(objects, where or {}), folder)
     if result.returncode != 0:
         is_full = "No space left" in result.stderr
+        if _is_partial(objects) and _OBJECT_LACKS.search(result.stderr):
+            raise _lacking(text)
         remedy = f"free some space in {home()}" if is_full else "check the clone with 'git fsck'"
         raise UsageError(f"{text}: git {arguments[0]} failed ({_said(result)}): {remedy}")
     return result.stdout
@@ -232,8 +307,16 @@ def _environment(
     if repository is not None:
         kept["GIT_DIR"] = str(_repository())
     if objects is not None:
-        kept["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(objects)
+        kept["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(objects)
     return {**kept, **where}
+
+
+def _quoted(path: Path) -> str:
+    """A path in a list that git parts at colons: one that has some stands in quotes, as in C."""
+    text = str(path)
+    if ":" not in text and not text.startswith('"'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _run(
@@ -253,7 +336,10 @@ def _run(
 
 
 def _said(result: "subprocess.CompletedProcess[str]") -> str:
-    lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+    return _first([line.strip() for line in result.stderr.splitlines() if line.strip()])
+
+
+def _first(lines: Sequence[str]) -> str:
     return (
         lines[0].removeprefix("fatal: ").removeprefix("error: ").rstrip(".") if lines else "no reason given"
     )

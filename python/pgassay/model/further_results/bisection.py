@@ -59,9 +59,9 @@ class Reverted(Frozen):
 class BisectionState(Frozen):
     """bisect.json: the line and what was asked; the rounds so far, in order, whose folders hold the records.
 
-    asked: what makes another search of it, by option. untestable: places that do not build; alike: pairs of
-    places that build the same programs; both in the order in which they were found. reverted: of the commit
-    that was found, None before that.
+    asked: what makes another search of it, by option. untestable: places that do not build, or whose trials
+    fail; alike: pairs of places that build the same programs; both in the order in which they were found.
+    reverted: of the commit that was found, None before that.
     """
 
     format: int = BISECTION_FORMAT
@@ -76,7 +76,7 @@ class BisectionState(Frozen):
 
 
 class Culprit(Frozen):
-    """A commit, or a build of a list, that may have made a step; `builds`: False where it does not build."""
+    """A commit, or a build of a list, that may have made a step; `builds`: False if it can't be measured."""
 
     name: str
     subject: str = ""

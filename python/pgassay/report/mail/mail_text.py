@@ -250,12 +250,5 @@ def _machine(material: Material) -> str:
 
 def _command(stored: StoredExperiment) -> str:
     """The command line that repeats it, over as many lines as it takes, to be pasted as it is."""
-    lines, line = ["To repeat it:"], INDENT
-    for word in (text.shell_word(part, is_ascii=True) for part in stored.experiment.command):
-        # Room for the backslash that says that the command goes on.
-        if line.strip() and len(line) + 1 + len(word) > COLUMNS - 2:
-            lines.append(f"{line} \\")
-            line = INDENT * 2 + word
-        else:
-            line = f"{line} {word}" if line.strip() else f"{line}{word}"
-    return "\n".join([*lines, line])
+    lines = text.command_lines(stored.experiment.command, COLUMNS - len(INDENT), is_ascii=True)
+    return "\n".join(["To repeat it:", *(f"{INDENT}{line}" for line in lines)])

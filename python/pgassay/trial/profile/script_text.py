@@ -22,6 +22,9 @@ from dataclasses import dataclass, replace
 _HEAD = re.compile(r"\s*(-?\d+)\s+(\d+)\.(\d{1,9}):\s*(.*)")
 _LEAVES, _SWITCH = "context-switches", "PERF_RECORD_SWITCH "
 _FRAME = re.compile(r"\s+([0-9a-f]+)\s+(.*)")
+# What stands last: a path, a name in brackets, or "inlined". Names of C++ have such brackets of their own.
+_FILE = re.compile(r" \(([/\[].*|[^()]*)\)$")
+_KERNEL_FROM = 1 << 63
 _LOST = re.compile(r"LOST\s+(?:(\d+) events?)?")
 _UNKNOWN = "[unknown]"
 # What a compiler appends to the name of a function that it made another form of.
@@ -81,7 +84,7 @@ class ScriptReader:
                 else:
                     head, leaves = (pid, clock_ns), found[4].startswith(_LEAVES)
             elif head is not None and (frame := _FRAME.match(line)) and len(names) < FRAMES_MAX:
-                name, is_kernel = _frame(frame[2])
+                name, is_kernel = _frame(int(frame[1], 16), frame[2])
                 names.append(name)
                 kernel.append(is_kernel)
             if "LOST" in line and (lost := _LOST.search(line)):
@@ -117,11 +120,16 @@ class _Waits:
         return None
 
 
-def _frame(text: str) -> tuple[str, bool]:
-    """A frame's name and whether it is the kernel's; of a function without a name it is its file's."""
-    symbol, _, rest = text.rstrip().partition(" (")
-    path = rest.removesuffix(")").removesuffix(" (deleted)")
+def _frame(address: int, text: str) -> tuple[str, bool]:
+    """A frame's name and whether it is the kernel's; of a function without a name it is its file's.
+
+    The kernel is in the upper half of all addresses, and its modules are called as they like: [ext4].
+    """
+    last = _FILE.search(text.rstrip())
+    symbol, path = (text.rstrip(), "") if last is None else (text[: last.start()], last[1])
+    path = path.removesuffix(" (deleted)")
     is_kernel = path.startswith(("[kernel", "[guest.kernel")) or path.endswith(".ko")
+    is_kernel = is_kernel or (address >= _KERNEL_FROM and path != "[vsyscall]")
     if not symbol or symbol == _UNKNOWN:
         file = path.strip("[]").rpartition("/")[2] or "unknown"
         return f"[{_clean('kernel' if is_kernel else file)}]", is_kernel
