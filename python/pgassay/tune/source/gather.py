@@ -248,7 +248,7 @@ def _count(wanted: WantedStatements, tree: ast.Node, logged: LoggedValues) -> No
     except UnlikeError:
         return
     wanted.found.numeric |= numeric
-    last = max(numbers_of(tree))
+    last = max(numbers_of(tree), default=0)
     wanted.found.add(tuple(values.get(number) for number in range(1, last + 1)), logged.duration_ms)
 
 
