@@ -240,7 +240,7 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         is_analyzed=is_analyzed,
         indexes={index.name: _keys(index) for index in table.indexes if index.valid},
         referencing=tuple(_referencing(table, facts.tables)),
-        types={column.name: column.type for column in table.columns},
+        types={column.name: column.own_type for column in table.columns},
         partition_of=_top_of(table, _parents(facts.tables)),
     )
 

@@ -11,7 +11,7 @@ from pgassay.model.base import Frozen
 class ColumnFacts(Frozen):
     """A column, and what pg_stats says of it.
 
-    `type` is format_type's ("numeric(10,2)"), `collation` its name ("default" for the database's; '' where
+    `type` is format_type's ("numeric(10,2)"), `domain_over` the type that a domain is of, `collation` its name ("default" for the database's; '' where
     the type has none), `deterministic` that collation's. `distinct` is n_distinct as pg_stats has it:
     negative for a share of the rows. `common` holds most_common_vals as text, with `common_share` beside it.
     """
@@ -19,6 +19,7 @@ class ColumnFacts(Frozen):
     name: str
     type: str
     not_null: bool
+    domain_over: str = ""
     collation: str = ""
     deterministic: bool = True
     generated: bool = False
@@ -33,6 +34,11 @@ class ColumnFacts(Frozen):
     common_share: tuple[float, ...] = ()
     histogram: tuple[str, ...] = ()
     statistics_target: int | None = None
+
+    @property
+    def own_type(self) -> str:
+        """The type that its operators are of: of a domain the one that it is of."""
+        return self.domain_over or self.type
 
 
 class IndexKey(Frozen):
@@ -78,7 +84,11 @@ class IndexFacts(Frozen):
 
 
 class ConstraintFacts(Frozen):
-    """A constraint; `enforced` is false for NOT ENFORCED (18 and newer)."""
+    """A constraint; `enforced` is false for NOT ENFORCED (18 and newer).
+
+    `of_partition`: no constraint by itself, but what another foreign key of the table has for one partition of
+    the table that it refers to: rows that refer to other partitions are allowed.
+    """
 
     name: str
     kind: Literal["primary", "unique", "foreign", "check", "not null", "exclusion"]
@@ -89,6 +99,7 @@ class ConstraintFacts(Frozen):
     valid: bool = True
     enforced: bool = True
     deferrable: bool = False
+    of_partition: bool = False
     definition: str = ""
 
 
@@ -169,6 +180,7 @@ class ExtendedStatisticsFacts(Frozen):
     table: str
     columns: tuple[str, ...]
     kinds: tuple[str, ...]
+    table_schema: str = "public"
 
 
 class SchemaFacts(Frozen):

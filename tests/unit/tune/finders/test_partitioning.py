@@ -90,6 +90,26 @@ def test_keys_and_references_are_made_again() -> None:
     )
 
 
+def test_a_foreign_key_to_a_partitioned_table_is_one_key() -> None:
+    """The catalog has it once more for each partition: made again, rows of other partitions would break it."""
+    of_one = FOREIGN.model_copy(
+        update={"name": "of it1", "of_partition": True, "definition": "FOREIGN KEY (a) REFERENCES u_1(id)"}
+    )
+    found = partitioned(constraints=(KEY, FOREIGN, of_one))
+    (refuses,) = [each for each in found.sql if "since this script was made" in each]
+    assert "w.conrelid = k.conrelid)) <> 1" in refuses
+    assert not any("of it1" in each or "u_1" in each for each in (*found.sql, *found.undo))
+    assert sum("FOREIGN KEY" in each for each in found.sql) == 1
+
+
+def test_a_generated_column_is_no_partition_key() -> None:
+    given = [each.model_copy(update={"generated": True}) for each in columns("integer", "1", "2000")]
+    known = facts(pages=2000, columns=given)
+    read = SEEN.nodes[0].model_copy(update={"relation": known.tables[0].name})
+    seen = symptom(SEEN.model_copy(update={"nodes": (read,)}), known=known)
+    assert not [each for each in find(seen) if each.kind == "partitioning"]
+
+
 def test_the_tables_that_its_foreign_keys_refer_to_are_locked_and_that_is_said() -> None:
     """ADD FOREIGN KEY makes triggers on them, and dropping one takes ACCESS EXCLUSIVE there."""
     found = partitioned(constraints=(KEY, FOREIGN))

@@ -88,7 +88,8 @@ BEGIN
     UNION ALL
     SELECT 'keys or indexes were added or dropped since this script was made', 'Run pgassay tune again.'
       WHERE (SELECT count(*) FROM pg_index WHERE indrelid = old.oid AND indisvalid) <> $indexes
-        OR (SELECT count(*) FROM pg_constraint WHERE conrelid = old.oid AND contype = 'f') <> $foreign
+        OR (SELECT count(*) FROM pg_constraint k WHERE conrelid = old.oid AND contype = 'f' AND NOT EXISTS
+          (SELECT FROM pg_constraint w WHERE w.oid = k.conparentid AND w.conrelid = k.conrelid)) <> $foreign
   ) r (what, advice) LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION '%', what USING HINT = advice;
@@ -237,7 +238,7 @@ def before_the_rows(old: str, new: str, table: TableFacts) -> str:
         target=constant(new),
         columns=f"ARRAY[{', '.join(constant(each.name) for each in table.columns)}]::name[]",
         indexes=sum(each.valid for each in table.indexes),
-        foreign=sum(each.kind == "foreign" for each in table.constraints),
+        foreign=sum(each.kind == "foreign" and not each.of_partition for each in table.constraints),
     )
 
 

@@ -33,14 +33,16 @@ def _key(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> tup
         return None
     is_expression = condition.column is None
     if condition.kind == "contains":
-        if column is not None and column.type.endswith("[]"):
+        if column is not None and column.own_type.endswith("[]"):
             return Key(text), "arrays that have the elements"
-        if column is not None and column.type == "jsonb":
+        if column is not None and column.own_type == "jsonb":
             opclass = "jsonb_path_ops" if condition.operator in ("@>", "@?") else ""
             return Key(text, opclass=opclass), "documents that have the keys or values"
         return None
     if condition.kind == "match":
-        if (column is not None and column.type == "tsvector") or (is_expression and "to_tsvector" in text):
+        if (column is not None and column.own_type == "tsvector") or (
+            is_expression and "to_tsvector" in text
+        ):
             return Key(text, is_expression=is_expression), "documents that have the words"
         return None
     if condition.kind in ("like", "ilike", "regex") and condition.values:

@@ -126,7 +126,7 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
         or any(each.identity for each in table.columns)
     ):
         return f"{table.name} has triggers, rules, policies or an identity column"
-    for constraint in table.constraints:
+    for constraint in _own(table):
         if constraint.kind == "exclusion":
             return f"{constraint.name} is an exclusion constraint"
         if not (constraint.valid and constraint.enforced):
@@ -134,6 +134,11 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
         if constraint.kind in _MADE_AGAIN and _again(table, constraint) is None:
             return f"{constraint.name} can't be made again"
     return ""
+
+
+def _own(table: TableFacts) -> list[ConstraintFacts]:
+    """The table's constraints; what its foreign keys have for each partition they refer to comes with them."""
+    return [each for each in table.constraints if not each.of_partition]
 
 
 def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
@@ -158,7 +163,7 @@ def _sql(
     where, old_name = place(table), identifier(bounded(table.name, "_whole"))
     old = f"{schema}.{old_name}"
     keys = [each for each in table.constraints if each.kind in ("primary", "unique")]
-    foreign = [each for each in table.constraints if each.kind == "foreign"]
+    foreign = [each for each in _own(table) if each.kind == "foreign"]
     made = [
         f"ALTER TABLE {where} RENAME TO {old_name}",
         # Names that statements and drivers use (ON CONFLICT ON CONSTRAINT) are the new table's.
@@ -177,7 +182,7 @@ def _sql(
         for index in table.indexes
         if index.constraint is None and index.valid and index.definition
     ]
-    again = (_again(table, each) for each in table.constraints if each.kind in _MADE_AGAIN)
+    again = (_again(table, each) for each in _own(table) if each.kind in _MADE_AGAIN)
     made += [statement for statement in again if statement is not None]
     made.append(after_the_rows(old, where))
     # Rows that stay behind would keep what they refer to from being deleted.
@@ -235,7 +240,8 @@ def _time(evidence: FinderEvidence, scan: TableScan) -> float:
 def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: str) -> Iterator[FinderOffer]:
     table = scans[0].table
     column = table.column(key)
-    if column is None or abs(column.correlation or 0.0) > CORRELATION_MAX:
+    # PostgreSQL partitions by no column that it computes itself.
+    if column is None or column.generated or abs(column.correlation or 0.0) > CORRELATION_MAX:
         return
     whole = [scan for scan in scans if scan.is_sequential]
     helped = [

@@ -220,7 +220,8 @@ def _statistics(
 ) -> Iterator[FinderOffer]:
     table = wrong.scan.table
     for have in evidence.facts.statistics:
-        if have.table == table.name and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
+        is_of_it = (have.table_schema, have.table) == (table.schema_, table.name)
+        if is_of_it and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
             return
     listed = ", ".join(identifier(name) for name in columns)
     id_ = f"statistics:{place(table)}({listed}):{','.join(kinds)}"
