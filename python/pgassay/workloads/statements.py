@@ -37,7 +37,7 @@ _LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
-    """Whether a statement's words say that it may write (`FOR UPDATE` and `FOR SHARE` count: they mark rows)."""
+    """Whether a statement's words say that it may write (`FOR UPDATE`, `FOR SHARE` count: they mark rows)."""
     words = strip_comments(statement)
     return _READING.match(words) is None or _CHANGING.search(words) is not None
 

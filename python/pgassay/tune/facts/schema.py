@@ -11,9 +11,10 @@ from pgassay.model.base import Frozen
 class ColumnFacts(Frozen):
     """A column, and what pg_stats says of it.
 
-    `type` is format_type's ("numeric(10,2)"), `domain_over` the type that a domain is of, `collation` its name ("default" for the database's; '' where
-    the type has none), `deterministic` that collation's. `distinct` is n_distinct as pg_stats has it:
-    negative for a share of the rows. `common` holds most_common_vals as text, with `common_share` beside it.
+    `type` is format_type's ("numeric(10,2)"), `domain_over` the type that a domain is of, `collation` its
+    name ("default" for the database's; '' where the type has none), `deterministic` that collation's.
+    `distinct` is n_distinct as pg_stats has it: negative for a share of the rows. `common` holds
+    most_common_vals as text, with `common_share` beside it.
     """
 
     name: str
@@ -86,8 +87,8 @@ class IndexFacts(Frozen):
 class ConstraintFacts(Frozen):
     """A constraint; `enforced` is false for NOT ENFORCED (18 and newer).
 
-    `of_partition`: no constraint by itself, but what another foreign key of the table has for one partition of
-    the table that it refers to: rows that refer to other partitions are allowed.
+    `of_partition`: no constraint by itself, but what another foreign key of the table has for one partition
+    of the table that it refers to: rows that refer to other partitions are allowed.
     """
 
     name: str

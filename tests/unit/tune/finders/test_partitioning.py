@@ -91,7 +91,7 @@ def test_keys_and_references_are_made_again() -> None:
 
 
 def test_a_foreign_key_to_a_partitioned_table_is_one_key() -> None:
-    """The catalog has it once more for each partition: made again, rows of other partitions would break it."""
+    """The catalog has it once more for each partition: made again, those refuse rows of other partitions."""
     of_one = FOREIGN.model_copy(
         update={"name": "of it1", "of_partition": True, "definition": "FOREIGN KEY (a) REFERENCES u_1(id)"}
     )

@@ -137,7 +137,7 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
 
 
 def _own(table: TableFacts) -> list[ConstraintFacts]:
-    """The table's constraints; what its foreign keys have for each partition they refer to comes with them."""
+    """The table's constraints, without what its foreign keys have for each partition that they refer to."""
     return [each for each in table.constraints if not each.of_partition]
 
 
