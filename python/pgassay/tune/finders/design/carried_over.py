@@ -24,6 +24,11 @@ BEGIN
         JOIN pg_publication_tables t USING (pubname) JOIN pg_namespace n ON n.nspname = t.schemaname
       WHERE n.oid = old.relnamespace AND t.tablename = old.relname AND NOT p.pubviaroot
     UNION ALL
+    SELECT format('publication %s leaves it out, and would publish the new one', p.pubname),
+        'DROP PUBLICATION first, and create it again afterwards, with the new table in its EXCEPT.'
+      FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+      WHERE r.prrelid = old.oid AND (to_jsonb(r) ->> 'prexcept')::bool
+    UNION ALL
     SELECT format('index %s has a tablespace of its own', c.relname),
         'ALTER INDEX ... SET TABLESPACE to that of the table first.'
       FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
