@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.findings import slow_constraints
-from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb
+from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb, statistics_in_sql
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
@@ -92,6 +92,10 @@ def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
     columns = ", ".join(map(scan_conditions.plainly, keys.columns))
     sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({columns});"
     return f"{keys.needs}; {sql}" if keys.needs else sql
+
+
+def _statistics(node: PlanNode, keys: Sequence[str]) -> str:
+    return statistics_in_sql(node.relation_schema, str(node.relation), keys, _table(node))
 
 
 def _foreign_keys(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -330,13 +334,12 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     if columns and not plain:
         # ANALYZE looks at an expression only where an index or CREATE STATISTICS has it.
         if not _throws_away(plan, node):
-            made = f"CREATE STATISTICS ON {scan_conditions.plainly(columns[0])} FROM {_table(node)}"
             yield PlanAdvice(
                 kind="statistics",
                 node=node.id,
                 sentence=f"The estimate of {label(node, Order.LOWER)} is wrong: there are no statistics of "
                 "the expression in its condition: create them.",
-                sql=f"{made}; ANALYZE {_table(node)};",
+                sql=_statistics(node, [scan_conditions.plainly(columns[0])]),
             )
         return
     if len(plain) > 1:
@@ -345,7 +348,7 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             node=node.id,
             sentence=f"The estimate of {label(node, Order.LOWER)} is wrong and its condition "
             "has several columns: create extended statistics on them.",
-            sql=f"CREATE STATISTICS ON {', '.join(plain)} FROM {_table(node)}; ANALYZE {_table(node)};",
+            sql=_statistics(node, plain),
         )
         return
     yield PlanAdvice(

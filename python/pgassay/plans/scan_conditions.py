@@ -17,7 +17,18 @@ _VALUE = re.compile(
 )
 _CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
 # Functions that give the same for the same value whatever the session's settings are.
-_STEADY = re.compile(r"^(lower|upper|abs|length|md5|btrim|substr|substring|left|right|floor|ceil|round)\(")
+_STEADY = frozenset(
+    {
+        "lower", "upper", "abs", "length", "md5", "btrim", "substr", "substring", "left", "right", "floor",
+        "ceil", "round",
+    }
+)  # fmt: skip
+_CALL = re.compile(r'((?:(?:"[^"]+"|[a-z_][\w$]*)\.)?(?:"[^"]+"|[a-z_][\w$]*))\(')
+# Types that a cast to text leaves as they are: an index on the column serves what is compared then.
+_TEXTS = ("text", "character", "name", "citext")
+_TYPE = re.compile(r"::(?P<type>[\w$.\" ]+?(?:\[\])?)$")
+_OF_GIN = re.compile(r"(?:\w+\.)?(?:jsonb|tsvector|tsquery|hstore|jsonpath)|.*\[\]")
+_LETTERS = re.compile(r"[^\W_]{3}")
 # Of a timestamp without time zone, which the value beside it tells, so is this.
 _STEADY_OF_TIMES = re.compile(r"^date_trunc\('\w+'::text, ")
 _WITHOUT_ZONE = "::timestamp without time zone"
@@ -79,14 +90,36 @@ def keys_of(
     columns = list(dict.fromkeys([*equal, *last]))[:COLUMNS_MAX]
     if columns:
         return Keys(tuple(columns))
-    for part in parts:
-        if part.operator in ("~~", "~~*"):
-            if part.operator == "~~" and not part.right.lstrip("'").startswith(("%", "_")):
-                return Keys((f"{part.left} text_pattern_ops",))
-            return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
-        if part.operator in ("@>", "&&", "@@"):
-            return Keys((part.left,), "gin")
-    return None
+    found = (_of_pattern(part, types) or _of_contents(part, types) for part in parts)
+    return next(filter(None, found), None)
+
+
+def _of_pattern(part: ConditionPart, types: Types) -> Keys | None:
+    """What LIKE calls for: with a known beginning a B-tree, else trigrams, which find any three letters."""
+    # No index is searched for a list of patterns.
+    if part.operator not in ("~~", "~~*") or part.right.startswith("ANY ("):
+        return None
+    pattern = _TEXT.match(part.right.removeprefix("E"))
+    if part.operator == "~~" and pattern is not None and pattern[1][1:2] not in ("%", "_", "'"):
+        kind = types.get(part.left.strip('"'), "")
+        blank_padded = kind.partition("(")[0] == "character"
+        return Keys((f"{part.left} {'bpchar' if blank_padded else 'text'}_pattern_ops",))
+    if pattern is not None and _LETTERS.search(pattern[1]) is None:
+        return None
+    return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
+
+
+def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
+    """What is in an array, a document or a range: by the column's type, else by that of what is sought."""
+    if part.operator not in ("@>", "&&", "@@"):
+        return None
+    sought = _TYPE.search(part.right)
+    kind = types.get(part.left.strip('"')) or (sought["type"] if sought is not None else "")
+    # Of what is sought no type is written where it is a number, and none is known of a parameter.
+    is_known = bool(kind) or not part.right.startswith("$")
+    if part.operator == "@@" or not is_known or _OF_GIN.fullmatch(kind):
+        return Keys((part.left,), "gin")
+    return Keys((part.left,), "gist")
 
 
 def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
@@ -182,6 +215,11 @@ def plainly(column: str) -> str:
     return re.sub(r"\(([a-z_][\w$]*)\)::", r"\1::", column).replace("'::text", "'")
 
 
+def is_same_key(one: str, other: str) -> bool:
+    """Whether two keys are one: a condition's, as EXPLAIN prints it, and an index's by the catalog."""
+    return _bare(plainly(one)) == _bare(plainly(other))
+
+
 def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
     if match := re.fullmatch(rf"{_COLUMN.pattern} IS NULL", text):
         return ConditionPart(match["column"], "IS NULL", "")
@@ -189,7 +227,7 @@ def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
     if not operator or operator == "<>":
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
-        key = _key(one, alias)
+        key = None if _is_made_text(one, types) else _key(one, alias)
         part = timestamp_part(one)
         if part is not None and part.is_steady(types):
             key = _of_own_columns(one, alias)
@@ -205,9 +243,18 @@ def _key(text: str, alias: str | None) -> str | None:
     match = _COLUMN.fullmatch(plain)
     if match is not None:
         return match["column"] if match["of"] in (None, alias) else None
-    if _JSON_KEY.match(plain) or _STEADY.match(plain):
+    calls = [name.strip('"') for text_ in _TEXT.split(plain)[::2] for name in _CALL.findall(text_)]
+    if (_JSON_KEY.match(plain) or _CALL.match(plain)) and _STEADY.issuperset(calls):
         return _of_own_columns(_bare(plain), alias)
     return None
+
+
+def _is_made_text(text: str, types: Types) -> bool:
+    """Whether it is the text of a column of another type, as `(status)::text` of an enum."""
+    match = _CAST.match(text)
+    column = _COLUMN.fullmatch(match["inner"]) if match is not None else None
+    kind = types.get(column["column"].strip('"')) if column is not None else None
+    return kind is not None and not kind.startswith(_TEXTS)
 
 
 def _of_own_columns(text: str, alias: str | None) -> str | None:

@@ -174,12 +174,59 @@ def test_the_inner_side_of_a_nested_loop_and_a_sort_below_a_limit_get_an_index()
         ("(random() < 0.5::double precision)", None),
         ("(a = b)", None),
         ("(name ~~ 'ab%'::text)", ("name text_pattern_ops",)),
-        ("(name ~~ '%ab%'::text)", ("name gin_trgm_ops",)),
+        ("(name ~~ '%abc%'::text)", ("name gin_trgm_ops",)),
+        # Trigrams find no part of two letters, and no index a list of patterns.
+        ("(name ~~ '%ab%'::text)", None),
+        ("(name ~~ ANY ('{a%,b%}'::text[]))", None),
+        # Of a parameter the beginning is not known: trigrams serve any pattern.
+        ("(name ~~ $1)", ("name gin_trgm_ops",)),
+        ("(lower((name)::text) = 'x'::text)", ("(lower((name)::text))",)),
+        ("(\"left\"(name, 3) = 'abc'::text)", ('("left"(name, 3))',)),
+        # These depend on settings, or may do anything: no index can hold them.
+        ("(lower(unaccent(name)) = 'x'::text)", None),
+        ("(\"left\"(to_char(at, 'YYYY-MM'::text), 4) = '2024'::text)", None),
+        ("((data ->> app.key(kind)) = 'x'::text)", None),
     ],
 )
 def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str, ...] | None) -> None:
     keys = scan_conditions.keys_of(condition, "l")
     assert (keys.columns if keys else None) == columns
+
+
+@pytest.mark.parametrize(
+    ("condition", "types", "method"),
+    [
+        ("(tags @> '{a}'::text[])", {}, "gin"),
+        ("(data @> '{\"a\": 1}'::jsonb)", {}, "gin"),
+        ("(words @@ '''cat'''::tsquery)", {}, "gin"),
+        # GIN has no operator class for ranges, nor for the types of PostGIS.
+        ("(during && '[2024-01-01,2024-02-01)'::daterange)", {}, "gist"),
+        ("(during @> '2024-01-01'::date)", {}, "gist"),
+        ("(during @> now())", {}, "gist"),
+        ("(during @> 5)", {}, "gist"),
+        ("(during && '{[1,3)}'::int4multirange)", {}, "gist"),
+        ("(shape && '0103000020E610'::public.geometry)", {}, "gist"),
+        # Of a parameter the type of the column tells.
+        ("(during @> $1)", {"during": "tstzrange"}, "gist"),
+        ("(tags && $1)", {"tags": "integer[]"}, "gin"),
+        ("(tags && $1)", {}, "gin"),
+    ],
+)
+def test_what_is_in_ranges_arrays_and_documents_has_an_index_that_can(
+    condition: str, types: dict[str, str], method: str
+) -> None:
+    keys = scan_conditions.keys_of(condition, None, types)
+    assert keys is not None and keys.method == method
+
+
+def test_the_text_of_another_type_is_not_its_column() -> None:
+    """An enum's or a date's text is not immutable, and no index on the column serves it."""
+    condition = "((status)::text = 'open'::text)"
+    for kind, columns in (("character varying(9)", ("status",)), ("order_status", None), ("date", None)):
+        keys = scan_conditions.keys_of(condition, None, {"status": kind})
+        assert (keys.columns if keys else None) == columns
+    padded = scan_conditions.keys_of("(code ~~ 'A%'::text)", None, {"code": "character(4)"})
+    assert padded is not None and padded.columns == ("code bpchar_pattern_ops",)
 
 
 def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> None:
@@ -327,7 +374,10 @@ def test_analyze_is_not_advised_for_an_expression() -> None:
         return [each.sql for each in plan.advice if each.kind == "statistics"]
 
     assert statistics(removed=390_000, rows=1) == []
-    assert statistics(removed=10, rows=900_000) == ["CREATE STATISTICS ON (lower(email)) FROM m; ANALYZE m;"]
+    assert statistics(removed=10, rows=900_000) == [
+        # A name is needed up to 15.
+        "CREATE STATISTICS m_lower_email_stats ON (lower(email)) FROM m; ANALYZE m;"
+    ]
 
 
 ONE = """Sort  (cost=2.00..3.00 rows=10 width=4) (actual time=9.000..9.500 rows=10 loops=1)

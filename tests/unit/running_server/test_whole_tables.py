@@ -5,8 +5,16 @@ from typing import Any
 
 from running_server.test_statement_findings import ORDERS, called, found, plan
 
+from pgassay.analysis.diagnosis.interval import TableShape
 from pgassay.running_server.diagnosis.estimated_plans import _shape
-from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import (
+    ColumnFacts,
+    ConstraintFacts,
+    IndexFacts,
+    IndexKey,
+    SchemaFacts,
+    TableFacts,
+)
 
 COUNTED = called("7", "SELECT count(*) FROM visits WHERE at = $1", 100, 1.0, 100)
 VISITS = replace(ORDERS, partition_of=("public", "visits"), indexes={})
@@ -89,3 +97,31 @@ def test_a_partitioned_table_that_refers_gets_one_index_for_all_its_partitions()
     statement = called("8", "DELETE FROM visits WHERE id = $1", 10, 2.0, 10)
     ((_, _, sql),) = found(document, statement, tables=(replace(shape, is_analyzed=True),))
     assert sql == "CREATE INDEX ON lines (visit); -- writes wait until it is made"
+
+
+def test_only_an_index_that_could_serve_is_said_to_be_there() -> None:
+    """Names with capitals stand in quotes in a plan; an index of some of the rows serves no others."""
+    column = ColumnFacts(name="userId", type="integer", not_null=True)
+    table = TableFacts(schema_="public", name="visits", kind="table", columns=(column,), rows=100_000)
+
+    def shape(**changes: Any) -> TableShape:
+        index = IndexFacts(
+            schema_="public", name="i", table="visits", method="btree", keys=(IndexKey(column="userId"),)
+        )
+        return _shape(
+            table.model_copy(update={"indexes": (index.model_copy(update=changes),)}),
+            facts(table),
+            is_hidden=True,
+        )
+
+    document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter='(visits_0."userId" = $1)')])
+    ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(),))
+    assert sentence.endswith('though i begins with "userId"') and not sql
+    for partly in ({"predicate": '"userId" > 7'}, {"method": "brin"}, {"valid": False}):
+        ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(**partly),))
+        assert sentence.endswith('no index on "userId"')
+        assert sql == 'CREATE INDEX CONCURRENTLY ON visits ("userId");'
+    lower = {"keys": (IndexKey(column=None, expression="lower(mail::text)"),)}
+    document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter="(lower((mail)::text) = $1)")])
+    ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(**lower),))
+    assert "though i begins with" in sentence and not sql
