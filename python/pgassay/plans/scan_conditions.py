@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestamp, timestamp_part
 
 _COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
-# What stands on the other side of an operator and is no column of this table.
+# What stands on the other side of an operator and is no column of this table; `?` is a literal left out.
 _VALUE = re.compile(
-    r"^\(*(?:'|-?\d|\$\d|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
+    r"^\(*(?:'|-?\d|\$\d|\?|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
 )
 _CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
 # Functions that give the same for the same value whatever the session's settings are.
@@ -32,7 +32,7 @@ _LETTERS = re.compile(r"[^\W_]{3}")
 # Of a timestamp without time zone, which the value beside it tells, so is this.
 _STEADY_OF_TIMES = re.compile(r"^date_trunc\('\w+'::text, ")
 _WITHOUT_ZONE = "::timestamp without time zone"
-_PARAMETER = re.compile(r"\$\d")
+_PARAMETER = re.compile(r"\$\d|\?")
 _TEXT = re.compile(r"('(?:[^']|'')*')")
 _JSON_KEY = re.compile(r"^\(?[\w\".]+ (?:->>?|#>>?) ")
 _OPERATORS = (" >= ", " <= ", " <> ", " = ", " > ", " < ", " ~~* ", " ~~ ", " @> ", " && ", " @@ ")
@@ -259,7 +259,7 @@ def _is_made_text(text: str, types: Types) -> bool:
 
 def _of_own_columns(text: str, alias: str | None) -> str | None:
     """The expression as an index has it, without its table's name; None where its value is not known."""
-    if _PARAMETER.search(text):
+    if any(_PARAMETER.search(part) for part in _TEXT.split(text)[::2]):
         return None
     own = re.compile(rf"(?<![\w$\".]){re.escape(alias)}\.") if alias else None
     parts = [part if part.startswith("'") or own is None else own.sub("", part) for part in _TEXT.split(text)]

@@ -193,6 +193,23 @@ def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str,
     assert (keys.columns if keys else None) == columns
 
 
+def test_what_to_do_is_the_same_with_the_literals_left_out() -> None:
+    node = {
+        "Node Type": "Seq Scan", "Relation Name": "t", "Alias": "t", "Plan Rows": 10, "Plan Width": 12,
+        "Startup Cost": 0, "Total Cost": 100, "Actual Rows": 10, "Actual Loops": 1,
+        "Actual Startup Time": 0.1, "Actual Total Time": 100, "Rows Removed by Filter": 100_000,
+        "Filter": "((status = 'open'::text) AND (placed > '2024-01-01'::date) AND (total = 7))",
+    }  # fmt: skip
+    text = json.dumps([{"Plan": node, "Planning Time": 0.1, "Execution Time": 100.1}])
+    whole, redacted = (read_plans(text, "made", redact=redact)[0].advice for redact in (False, True))
+    assert redacted == whole and redacted[0].sql == (
+        "CREATE INDEX CONCURRENTLY ON t (status, total, placed);"
+    )
+    # A key that holds a literal can't be told.
+    assert scan_conditions.keys_of("((data ->> ?::text) = ?::text)", "t") is None
+    assert scan_conditions.keys_of("((data ->> 'why?'::text) = 'x'::text)", "t") is not None
+
+
 @pytest.mark.parametrize(
     ("condition", "types", "method"),
     [
