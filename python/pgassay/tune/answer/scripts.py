@@ -24,6 +24,7 @@ from pgassay.tune.answer.locks import (
     INVALID,
     LOCKED_OUT,
     NOT_DROPPED,
+    comment,
     ended,
     locks,
     parsed,
@@ -130,7 +131,7 @@ def _script(
         return ""
     lines = [_HEAD[0].format(name=name), *_HEAD[1:], *path]
     for fix, part in zip(fixes, parts, strict=True):
-        lines += ["", *_comment((heads or {}).get(fix.id, fix.title)), *_why(fix), *part]
+        lines += ["", *comment((heads or {}).get(fix.id, fix.title)), *_why(fix), *part]
     return "\n".join(lines) + "\n"
 
 
@@ -138,12 +139,8 @@ def _why(fix: Candidate) -> list[str]:
     """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
     if fix.kind != "unneeded-index":
         return []
-    again = [*_comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
-    return [*_comment(fix.reason), *again]
-
-
-def _comment(text: str) -> list[str]:
-    return [f"-- {line}" for line in text.splitlines()]
+    again = [*comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
+    return [*comment(fix.reason), *again]
 
 
 def _applying(
@@ -168,9 +165,9 @@ def _applying(
     if fix.storage is not None:
         lines.append("-- Manually: order the volume from the provider; the data need not be loaded again.")
     for rewrite in fix.rewrites:
-        lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
-        lines += _comment(rewrite.sql)
-        lines += _comment(f"It returns the same rows as long as this is true: {rewrite.condition}")
+        lines += comment(f"Replace the statement {rewrite.statement} in the application by:")
+        lines += comment(rewrite.sql)
+        lines += comment(f"It returns the same rows as long as this is true: {rewrite.condition}")
     return lines
 
 
@@ -194,7 +191,8 @@ def _undoing(
         ]
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be undone, and need not be: it changed no row that a query returns.")
-    lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
+    for each in _extensions(fix):
+        lines += comment(f"{each} stays: others may use it by now.")
     if fix.settings and not measured_on:
         lines += settings_undone(fix.settings, given)
     if fix.restart:
@@ -206,7 +204,7 @@ def _undoing(
             "-- Manually: order the previous volume; some providers allow a change only every few hours."
         )
     for each in fix.rewrites:
-        lines += _comment(f"Restore the original statement {each.statement}.")
+        lines += comment(f"Restore the original statement {each.statement}.")
     return lines
 
 

@@ -1,11 +1,14 @@
 """Partitioning: in one transaction, with all that the table had, back with the rows as they are then."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
 import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
+from pgassay.sql_text import strip_comments
+from pgassay.tune.answer.concurrently import whole_or_warned
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate
@@ -201,3 +204,17 @@ def test_what_a_partitioned_table_can_not_be_given_beside_it_is_told_and_not_run
     assert "\nALTER TABLE public.t SET" not in applied and "\nALTER TABLE public.t RESET" not in undone
     # Without partitioning it is run.
     assert "Nothing to take back" not in undo_script([fix], known)
+
+
+def test_a_name_ends_neither_a_comment_nor_a_quoted_block() -> None:
+    """Whoever made the data may have put SQL into the names that stand in a script."""
+    name = "t$pgassay$;\nDROP TABLE lost; --"
+    other = index("x", "a", definition="CREATE INDEX x ON public.t USING btree (a)")
+    found = partitioned(other, name=name)
+    known = facts(other, pages=2000, columns=columns("integer", "1", "2000"), name=name)
+    fix = samples.candidate("beside", sql=("DROP INDEX public.x",), undo=("CREATE INDEX x ON public.t (a)",))
+    for script in (apply_script([found, fix], known), undo_script([found, fix], known)):
+        quoted = strip_comments(re.sub(r"^\\.*", "", script, flags=re.MULTILINE))
+        assert "lost" not in quoted
+    made = whole_or_warned('"public"."x$pgassay$; DROP TABLE lost; --"', '"public"."t"')
+    assert "lost" not in strip_comments(made)
