@@ -230,6 +230,9 @@ ORDER BY s.stxname
 SETTINGS = "SELECT name, setting FROM pg_catalog.pg_settings WHERE setting IS NOT NULL ORDER BY name"
 
 EXTENSIONS = """
-SELECT name::text AS name, installed_version IS NOT NULL AS installed
-FROM pg_catalog.pg_available_extensions ORDER BY name
+SELECT a.name::text AS name, a.installed_version IS NOT NULL AS installed, n.nspname::text AS schema_
+FROM pg_catalog.pg_available_extensions a
+    LEFT JOIN pg_catalog.pg_extension e ON e.extname = a.name
+    LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+ORDER BY a.name
 """

@@ -204,6 +204,8 @@ class SchemaFacts(Frozen):
     settings: dict[str, str] = Field(default_factory=dict)
     extensions: tuple[str, ...] = ()
     extensions_available: tuple[str, ...] = ()
+    # Of those that are installed.
+    extension_schemas: dict[str, str] = Field(default_factory=dict)
     # Since the server's statistics were reset: by time, and because max_wal_size was reached or somebody
     # asked.
     checkpoints_timed: int | None = None

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pglast import parse_sql
 
 from finder_samples import COLUMNS, ROWS, facts, plan, symptom
 from pgassay.tune.candidate import AdvisedMachine
@@ -143,3 +144,29 @@ def test_memory_for_a_bitmap_is_a_quarter_of_the_machines_at_most(
         if "work_mem" in each.settings
     ]
     assert found == ([offered] if offered else [])
+
+
+@pytest.mark.parametrize(
+    ("schemas", "path", "opclass"),
+    [
+        ({}, ("public",), "gin_trgm_ops"),
+        ({"pg_trgm": "public"}, ("public",), "gin_trgm_ops"),
+        ({"pg_trgm": "extensions"}, ("public", "extensions"), "gin_trgm_ops"),
+        ({"pg_trgm": "My ext"}, ("public",), '"My ext".gin_trgm_ops'),
+    ],
+)
+def test_trigrams_have_the_schema_that_their_extension_was_put_into(
+    schemas: dict[str, str], path: tuple[str, ...], opclass: str
+) -> None:
+    known = of_type("text").model_copy(
+        update={
+            "extensions": ("pg_trgm",) if schemas else (),
+            "extensions_available": ("pg_trgm",),
+            "extension_schemas": schemas,
+            "search_path": path,
+        }
+    )
+    found = find(symptom(plan("(a ~~ '%abc%'::text)"), known=known))
+    (gin,) = [each for each in found if each.kind == "gin"]
+    assert f"USING gin (a {opclass})" in gin.sql[-1] and len(gin.sql) == (1 if schemas else 2)
+    assert parse_sql(gin.sql[-1])

@@ -63,6 +63,7 @@ def test_never_scanned_is_told_and_not_tried_before_a_month_was_counted(
     (found,) = find(symptom(READ, known=known))
     assert found.described is not tried and bool(found.why_not) is not tried
     assert "scans on standbys are counted there: check on each with SELECT idx_scan FROM" in found.reason
+    assert "AND schemaname = 'public'" in found.reason
 
 
 def test_standbys_that_the_server_knows_are_named() -> None:

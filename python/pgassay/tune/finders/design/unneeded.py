@@ -89,7 +89,10 @@ def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFact
     scans = others + (table.sequential_scans or 0)
     if scans < SCANS_MIN:
         return None
-    ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)}"
+    ask = (
+        f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)} "
+        f"AND schemaname = {constant(index.schema_)}"
+    )
     known = evidence.facts.standbys
     named = f" ({join(known)})" if known else ""
     standbys = f"scans on standbys{named} are counted there: check on each with {ask}"
