@@ -112,6 +112,15 @@ def test_what_was_made_up_is_said() -> None:
     ]  # fmt: skip
 
 
+def test_what_an_upsert_sets_has_values_too() -> None:
+    upsert = (
+        "INSERT INTO orders (id, customer) VALUES ($1, $2) ON CONFLICT (id) "
+        "DO UPDATE SET status = $3, total = orders.total + $4"
+    )
+    sets = drawn(upsert, types="numeric").sets
+    assert {values[2] for values in sets} == {"Open", "odd"} and {values[3] for values in sets} == {"1"}
+
+
 def test_new_rows_get_keys_that_no_row_has_and_no_other_set() -> None:
     sets = drawn("INSERT INTO orders (id, customer) VALUES ($1, $2), ($3, $4)").sets
     ids = [values[place] for values in sets for place in (0, 2)]
