@@ -29,7 +29,7 @@ from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import ranges
 from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows, unchanged
-from pgassay.tune.finders.evidence.building import defined_anew, place
+from pgassay.tune.finders.evidence.building import defined_anew, place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
@@ -265,7 +265,7 @@ def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: st
             id=f"partitions:{place(table)}:{how.lower()}({identifier(key)})",
             layer="design",
             kind="partitioning",
-            title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",
+            title=f"Partition {shown(table)} by {how.lower()} of {key} into {len(parts)}",
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
             f"{percent_rounded(helped[0].rows / max(helped[0].rows_in, 1.0))} through{words}; statements "
             f"without {key} would open every partition, unique keys must have it, "
