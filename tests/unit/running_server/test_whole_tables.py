@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from running_server.test_statement_findings import ORDERS, called, found, plan
 
 from pgassay.analysis.diagnosis.interval import TableShape
-from pgassay.running_server.diagnosis.estimated_plans import _shape
+from pgassay.errors import UsageError
+from pgassay.running_server.diagnosis.estimated_plans import _shape, refuse_unclear
 from pgassay.tune.facts.schema import (
     ColumnFacts,
     ConstraintFacts,
@@ -15,6 +17,7 @@ from pgassay.tune.facts.schema import (
     SchemaFacts,
     TableFacts,
 )
+from pgassay.tune.rewrites.tree import read
 
 COUNTED = called("7", "SELECT count(*) FROM visits WHERE at = $1", 100, 1.0, 100)
 VISITS = replace(ORDERS, partition_of=("public", "visits"), indexes={})
@@ -125,3 +128,17 @@ def test_only_an_index_that_could_serve_is_said_to_be_there() -> None:
     document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter="(lower((mail)::text) = $1)")])
     ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(**lower),))
     assert "though i begins with" in sentence and not sql
+
+
+def test_of_a_table_of_each_tenant_none_is_planned_in_the_place_of_another() -> None:
+    def table(schema: str) -> TableFacts:
+        return TableFacts(schema_=schema, name="orders", kind="table", columns=())
+
+    tenants = facts(*map(table, ("tenant_1", "tenant_2", "tenant_3"))).model_copy(
+        update={"search_path": ("public",)}
+    )
+    with pytest.raises(UsageError, match=r"orders is in the schemas tenant_1, tenant_2 and 1 more: name one"):
+        refuse_unclear(read("SELECT * FROM orders WHERE id = $1"), tenants)
+    refuse_unclear(read("WITH orders AS (SELECT 1) SELECT * FROM orders"), tenants)
+    refuse_unclear(read("SELECT * FROM tenant_2.orders, nothing"), tenants)
+    refuse_unclear(read("SELECT * FROM orders"), facts(table("only")).model_copy(update={"search_path": ()}))

@@ -191,8 +191,8 @@ def _undoing(
         ]
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be undone, and need not be: it changed no row that a query returns.")
-    for each in _extensions(fix):
-        lines += comment(f"{each} stays: others may use it by now.")
+    for extension in _extensions(fix):
+        lines += comment(f"{extension} stays: others may use it by now.")
     if fix.settings and not measured_on:
         lines += settings_undone(fix.settings, given)
     if fix.restart:
