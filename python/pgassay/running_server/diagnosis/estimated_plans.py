@@ -22,7 +22,6 @@ from pgassay.errors import UsageError, first_line
 from pgassay.model.running_server.statement import PlanFrom
 from pgassay.plans.explain_plan import read_plans
 from pgassay.running_server.open_server import OpenServer
-from pgassay.sql_text import identifier
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
@@ -265,9 +264,7 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         changed_rows=table.changed_since_analyze,
         is_analyzed=is_analyzed,
         indexes={
-            index.name: tuple(
-                f"({key.expression})" if key.column is None else identifier(key.column) for key in index.keys
-            )
+            index.name: tuple(key.sql for key in index.keys)
             for index in table.indexes
             if index.valid and index.method == "btree" and index.predicate is None
         },

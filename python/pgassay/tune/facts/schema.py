@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.sql_text import identifier
 
 
 class ColumnFacts(Frozen):
@@ -52,6 +53,11 @@ class IndexKey(Frozen):
     collation: str = ""
     descending: bool = False
     nulls_first: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The column or the expression as CREATE INDEX has it."""
+        return f"({self.expression})" if self.column is None else identifier(self.column)
 
 
 class IndexFacts(Frozen):
