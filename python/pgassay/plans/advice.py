@@ -34,6 +34,8 @@ _MEMORY_OF_FILE = 2.5
 _WORK_MEM_MAX_KB = 1024**2
 _SLOW_MS, _COSTLY = 10.0, 10_000.0
 _SCANS = ("Seq Scan",)
+# Nobody may give the system's own tables an index (allow_system_table_mods).
+_REFUSED = re.compile(r"CREATE .* (?:ON|FROM) (?:pg_|information_schema\.)")
 TUNE = "pgassay tune --dataset dump:FILE --workload sql:FILE"
 _TRY = (
     "Whether it helps, and by how much: pgassay tune tries these and others on a copy and proves what holds "
@@ -49,18 +51,11 @@ _NOTHING = "Nothing to improve in this plan: it reads little more than it return
 def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     """The advice on a plan whose findings are known; never empty."""
     found: dict[str, PlanAdvice] = {}
-    for rule in (
-        _foreign_keys,
-        _rewrites,
-        _indexes,
-        _inner_indexes,
-        _sorted_indexes,
-        _maintenance,
-        _memory,
-        _settings,
-    ):
+    rules = (_foreign_keys, _rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance, _memory)
+    for rule in (*rules, _settings):
         for each in rule(plan):
-            found.setdefault(each.sql or each.sentence, each)
+            if _REFUSED.match(each.sql or "") is None:
+                found.setdefault(each.sql or each.sentence, each)
     listed = list(found.values())[:_LINES_MAX]
     if listed:
         return [*listed, PlanAdvice(kind="tune", sentence=_TRY, sql=TUNE)]

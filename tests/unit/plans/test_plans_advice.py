@@ -18,6 +18,17 @@ def plan_of(*lines: str) -> ExplainedPlan:
     return plan
 
 
+@pytest.mark.parametrize("table", ["pg_attribute", "pg_catalog.pg_attribute"])
+def test_the_system_s_own_tables_are_given_no_index(table: str) -> None:
+    plan = plan_of(
+        f"Seq Scan on {table}  (cost=0.00..9000.00 rows=9 width=8) (actual time=0.01..90.00 rows=9 loops=1)",
+        "  Filter: ((attname ~~ 'abc%'::text) AND (atttypid = 23))",
+        "  Rows Removed by Filter: 400000",
+        "Execution Time: 91.000 ms",
+    )
+    assert [each.kind for each in plan.advice] == ["tune"]
+
+
 def advised(plan: ExplainedPlan) -> dict[str, str]:
     return {each.kind: each.sql or each.sentence for each in reversed(plan.advice)}
 
