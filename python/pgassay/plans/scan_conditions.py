@@ -159,7 +159,7 @@ def joined_column(condition: str, alias: str | None) -> str | None:
             continue
         for side in (left, right):
             match = _COLUMN.fullmatch(_uncast(side))
-            if match is not None and match["of"] is not None and match["of"] == alias:
+            if match is not None and match["of"] is not None and _plain(match["of"]) == alias:
                 return match["column"]
     return None
 
@@ -212,7 +212,7 @@ def as_key(expression: str, alias: str | None) -> str:
 
 def plainly(column: str) -> str:
     """An index's key as people write it: without what PostgreSQL adds when it prints an expression."""
-    return re.sub(r"\(([a-z_][\w$]*)\)::", r"\1::", column).replace("'::text", "'")
+    return re.sub(r'\(("[^"]+"|[a-z_][\w$]*)\)::', r"\1::", column).replace("'::text", "'")
 
 
 def is_same_key(one: str, other: str) -> bool:
@@ -242,7 +242,7 @@ def _key(text: str, alias: str | None) -> str | None:
     plain = _uncast(text)
     match = _COLUMN.fullmatch(plain)
     if match is not None:
-        return match["column"] if match["of"] in (None, alias) else None
+        return match["column"] if match["of"] is None or _plain(match["of"]) == alias else None
     calls = [name.strip('"') for text_ in _TEXT.split(plain)[::2] for name in _CALL.findall(text_)]
     if (_JSON_KEY.match(plain) or _CALL.match(plain)) and _STEADY.issuperset(calls):
         return _of_own_columns(_bare(plain), alias)
@@ -261,16 +261,26 @@ def _of_own_columns(text: str, alias: str | None) -> str | None:
     """The expression as an index has it, without its table's name; None where its value is not known."""
     if any(_PARAMETER.search(part) for part in _TEXT.split(text)[::2]):
         return None
-    own = re.compile(rf"(?<![\w$\".]){re.escape(alias)}\.") if alias else None
+    own = re.compile(rf"(?<![\w$\".])(?:{re.escape(alias)}|{re.escape(_quoted(alias))})\.") if alias else None
     parts = [part if part.startswith("'") or own is None else own.sub("", part) for part in _TEXT.split(text)]
     return f"({''.join(parts)})"
+
+
+def _plain(name: str) -> str:
+    """A name without the quotes that one with capitals has in a condition, and nowhere else in a plan."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _is_value(text: str, alias: str | None) -> bool:
     if _VALUE.match(text):
         return True
     match = _COLUMN.fullmatch(_uncast(text))
-    return match is not None and match["of"] is not None and match["of"] != alias
+    return match is not None and match["of"] is not None and _plain(match["of"]) != alias
 
 
 def _turned(operator: str) -> str:

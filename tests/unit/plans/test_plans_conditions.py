@@ -94,3 +94,17 @@ def test_the_text_of_another_type_is_not_its_column() -> None:
         assert (keys.columns if keys else None) == columns
     padded = scan_conditions.keys_of("(code ~~ 'A%'::text)", None, {"code": "character(4)"})
     assert padded is not None and padded.columns == ("code bpchar_pattern_ops",)
+
+
+def test_a_table_whose_name_has_capitals_is_known_in_its_quotes() -> None:
+    """EXPLAIN (VERBOSE) puts the table before each column, and names with capitals into quotes."""
+    condition = '(("Order"."userId" = 7) AND (lower("Order".note) = \'x\'::text) AND ("Order".at > now()))'
+    keys = scan_conditions.keys_of(condition, "Order")
+    assert keys is not None and keys.columns == ('"userId"', "(lower(note))", "at")
+    assert scan_conditions.keys_of('("Order".id = u.id)', "Order") == scan_conditions.Keys(("id",))
+    assert scan_conditions.keys_of('("Order".id = "Order".other)', "Order") is None
+    assert scan_conditions.joined_column('("Order"."Id" = l.x)', "Order") == '"Id"'
+    assert scan_conditions.keys_of('("user".id = 7)', "user") == scan_conditions.Keys(("id",))
+    assert scan_conditions.keys_of('("a""b".id = 7)', 'a"b') == scan_conditions.Keys(("id",))
+    assert scan_conditions.keys_of('("Order".id = 7)', "other") is None
+    assert scan_conditions.is_same_key('(lower(("userId")::text))', '(lower("userId"::text))')
