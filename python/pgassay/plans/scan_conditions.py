@@ -25,8 +25,10 @@ _STEADY = frozenset(
 )  # fmt: skip
 _CALL = re.compile(r'((?:(?:"[^"]+"|[a-z_][\w$]*)\.)?(?:"[^"]+"|[a-z_][\w$]*))\(')
 # Types that a cast to text leaves as they are: an index on the column serves what is compared then.
-_TEXTS = ("text", "character", "name", "citext")
+_TEXTS = ("text", "character varying")
 _TYPE = re.compile(r"::(?P<type>[\w$.\" ]+?(?:\[\])?)$")
+# A type with its modifiers, which look like a call.
+_MODIFIED = re.compile(r"::[\w ]+\(\d+(?:,\s*-?\d+)?\)")
 _OF_GIN = re.compile(r"(?:\w+\.)?(?:jsonb|tsvector|tsquery|hstore|jsonpath)|.*\[\]")
 _LETTERS = re.compile(r"[^\W_]{3}")
 # Of a timestamp without time zone, which the value beside it tells, so is this.
@@ -111,7 +113,7 @@ def _of_pattern(part: ConditionPart, types: Types) -> Keys | None:
 
 def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
     """What is in an array, a document or a range: by the column's type, else by that of what is sought."""
-    if part.operator not in ("@>", "&&", "@@"):
+    if part.operator not in ("@>", "&&", "@@") or part.right.startswith("ANY ("):
         return None
     sought = _TYPE.search(part.right)
     kind = types.get(part.left.strip('"')) or (sought["type"] if sought is not None else "")
@@ -119,7 +121,8 @@ def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
     is_known = bool(kind) or not part.right.startswith("$")
     if part.operator == "@@" or not is_known or _OF_GIN.fullmatch(kind):
         return Keys((part.left,), "gin")
-    return Keys((part.left,), "gist")
+    # Of addresses GiST's operator class is not the usual one.
+    return Keys((f"{part.left} inet_ops" if kind in ("inet", "cidr") else part.left,), "gist")
 
 
 def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
@@ -243,7 +246,8 @@ def _key(text: str, alias: str | None) -> str | None:
     match = _COLUMN.fullmatch(plain)
     if match is not None:
         return match["column"] if match["of"] is None or _plain(match["of"]) == alias else None
-    calls = [name.strip('"') for text_ in _TEXT.split(plain)[::2] for name in _CALL.findall(text_)]
+    bare = _MODIFIED.sub("", "".join(_TEXT.split(plain)[::2]))
+    calls = [name.strip('"') for name in _CALL.findall(bare)]
     if (_JSON_KEY.match(plain) or _CALL.match(plain)) and _STEADY.issuperset(calls):
         return _of_own_columns(_bare(plain), alias)
     return None

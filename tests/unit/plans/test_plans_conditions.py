@@ -36,6 +36,9 @@ from pgassay.plans.explain_plan import read_plans
         ("(lower(unaccent(name)) = 'x'::text)", None),
         ("(\"left\"(to_char(at, 'YYYY-MM'::text), 4) = '2024'::text)", None),
         ("((data ->> app.key(kind)) = 'x'::text)", None),
+        ("(abs((n)::numeric(10,2)) > '5'::numeric)", ("(abs((n)::numeric(10,2)))",)),
+        ("(tags @> ANY ('{a}'::text[]))", None),
+        ("(ip && '10.0.0.0/8'::inet)", ("ip inet_ops",)),
     ],
 )
 def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str, ...] | None) -> None:
@@ -89,7 +92,12 @@ def test_what_is_in_ranges_arrays_and_documents_has_an_index_that_can(
 def test_the_text_of_another_type_is_not_its_column() -> None:
     """An enum's or a date's text is not immutable, and no index on the column serves it."""
     condition = "((status)::text = 'open'::text)"
-    for kind, columns in (("character varying(9)", ("status",)), ("order_status", None), ("date", None)):
+    for kind, columns in (
+        ("character varying(9)", ("status",)),
+        ("order_status", None),
+        ("date", None),
+        ("citext", None),
+    ):
         keys = scan_conditions.keys_of(condition, None, {"status": kind})
         assert (keys.columns if keys else None) == columns
     padded = scan_conditions.keys_of("(code ~~ 'A%'::text)", None, {"code": "character(4)"})
