@@ -185,6 +185,15 @@ def constant(value: str | None) -> str:
     return f"E'{escaped}'"
 
 
+def dollar_mark(*texts: str) -> str:
+    """A $mark$ to quote a text with that holds these, whatever is in them."""
+    mark, number = "$pgassay$", 0
+    while any(mark in text for text in texts):
+        number += 1
+        mark = f"$pgassay{number}$"
+    return mark
+
+
 def qualified(schema: str | None, name: str) -> str:
     """A name with its schema, where that is known; whoever made the data may have put quotes into both."""
     return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name) if each)

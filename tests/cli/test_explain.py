@@ -110,7 +110,7 @@ def test_a_page_is_written_beside_the_output(folder: Path) -> None:
         (["nothing.txt"], "can't read nothing.txt (No such file or directory)"),
         (["."], ". has no experiment: name a folder that has an experiment.json"),
         (["bad\x1b[2J.txt"], "can't read bad\\x1b[2J.txt"),
-        (["-", "-"], "standard input"),
+        (["-", "-"], "standard input can only be read once"),
         (["plan.txt", "--plan", "2"], "--plan 2: plan.txt has 1"),
         (["plan.txt", "--plan", "first"], "is not the number of a plan"),
         (["plan.txt", "postgresql.log"], "postgresql.log has 3 plans: choose one from each file with --plan"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.findings import slow_constraints
-from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb
+from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb, statistics_in_sql
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
@@ -34,6 +34,8 @@ _MEMORY_OF_FILE = 2.5
 _WORK_MEM_MAX_KB = 1024**2
 _SLOW_MS, _COSTLY = 10.0, 10_000.0
 _SCANS = ("Seq Scan",)
+# Nobody may give the system's own tables an index (allow_system_table_mods).
+_REFUSED = re.compile(r"CREATE .* (?:ON|FROM) (?:pg_|information_schema\.)")
 TUNE = "pgassay tune --dataset dump:FILE --workload sql:FILE"
 _TRY = (
     "Whether it helps, and by how much: pgassay tune tries these and others on a copy and proves what holds "
@@ -49,18 +51,11 @@ _NOTHING = "Nothing to improve in this plan: it reads little more than it return
 def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     """The advice on a plan whose findings are known; never empty."""
     found: dict[str, PlanAdvice] = {}
-    for rule in (
-        _foreign_keys,
-        _rewrites,
-        _indexes,
-        _inner_indexes,
-        _sorted_indexes,
-        _maintenance,
-        _memory,
-        _settings,
-    ):
+    rules = (_foreign_keys, _rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance, _memory)
+    for rule in (*rules, _settings):
         for each in rule(plan):
-            found.setdefault(each.sql or each.sentence, each)
+            if _REFUSED.match(each.sql or "") is None:
+                found.setdefault(each.sql or each.sentence, each)
     listed = list(found.values())[:_LINES_MAX]
     if listed:
         return [*listed, PlanAdvice(kind="tune", sentence=_TRY, sql=TUNE)]
@@ -92,6 +87,10 @@ def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
     columns = ", ".join(map(scan_conditions.plainly, keys.columns))
     sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({columns});"
     return f"{keys.needs}; {sql}" if keys.needs else sql
+
+
+def _statistics(node: PlanNode, keys: Sequence[str]) -> str:
+    return statistics_in_sql(node.relation_schema, str(node.relation), keys, _table(node))
 
 
 def _foreign_keys(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -330,13 +329,12 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     if columns and not plain:
         # ANALYZE looks at an expression only where an index or CREATE STATISTICS has it.
         if not _throws_away(plan, node):
-            made = f"CREATE STATISTICS ON {scan_conditions.plainly(columns[0])} FROM {_table(node)}"
             yield PlanAdvice(
                 kind="statistics",
                 node=node.id,
                 sentence=f"The estimate of {label(node, Order.LOWER)} is wrong: there are no statistics of "
                 "the expression in its condition: create them.",
-                sql=f"{made}; ANALYZE {_table(node)};",
+                sql=_statistics(node, [scan_conditions.plainly(columns[0])]),
             )
         return
     if len(plain) > 1:
@@ -345,7 +343,7 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             node=node.id,
             sentence=f"The estimate of {label(node, Order.LOWER)} is wrong and its condition "
             "has several columns: create extended statistics on them.",
-            sql=f"CREATE STATISTICS ON {', '.join(plain)} FROM {_table(node)}; ANALYZE {_table(node)};",
+            sql=_statistics(node, plain),
         )
         return
     yield PlanAdvice(

@@ -1,5 +1,7 @@
 """Nodes and their figures in words, alike in findings, in comparisons and on the page."""
 
+import re
+from collections.abc import Sequence
 from enum import Enum
 
 from pgassay.model.plans.explained_plan import PlanNode
@@ -7,6 +9,8 @@ from pgassay.sql_text import identifier
 from pgassay.words import quantity, size
 
 USUAL_SCHEMA = "public"
+# As many as PostgreSQL keeps of a name (NAMEDATALEN), less what ends that of statistics.
+_NAME_BYTES = 57
 
 
 class Order(Enum):
@@ -73,6 +77,17 @@ def read_words(node: PlanNode) -> tuple[str, float]:
     if node.parallel or node.processes <= 1 or round(loops) != round(node.processes):
         return rows_words(round(each * loops)), loops
     return f"{rows_words(round(each))} in each of {round(loops)} processes", 1.0
+
+
+def statistics_in_sql(schema: str | None, table: str, keys: Sequence[str], place: str) -> str:
+    """CREATE STATISTICS of a table's columns and expressions, and the ANALYZE that fills it.
+
+    place: the table as SQL has it. The statistics have a name, which they need not have from 16 on.
+    """
+    words = re.sub(r"[\W_]+", "_", "_".join((table, *keys))).strip("_").lower()
+    name = identifier(f"{words.encode()[:_NAME_BYTES].decode(errors='ignore')}_stats")
+    beside = f"{identifier(schema)}.{name}" if schema and place.startswith(f"{identifier(schema)}.") else name
+    return f"CREATE STATISTICS {beside} ON {', '.join(keys)} FROM {place}; ANALYZE {place};"
 
 
 def table_in_sql(schema: str | None, name: str) -> str:

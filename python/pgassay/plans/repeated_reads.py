@@ -68,7 +68,8 @@ def _asks_for_the_other(plan: ExplainedPlan, join: PlanNode) -> bool:
             sides[each.id] = sides[each.parent]
     names = {each.alias or each.relation for each in plan.nodes if sides.get(each.id) == outer}
     texts = [" ".join(each.conditions.values()) for each in plan.nodes if sides.get(each.id) == inner]
-    return any(name and f"{name}." in text for name in names for text in texts)
+    shown = [form for name in names if name for form in (f"{name}.", f'"{name}".')]
+    return any(form in text for form in shown for text in texts)
 
 
 def _table(plan: ExplainedPlan, node: PlanNode) -> str:

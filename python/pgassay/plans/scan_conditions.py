@@ -11,17 +11,30 @@ from dataclasses import dataclass
 from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestamp, timestamp_part
 
 _COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
-# What stands on the other side of an operator and is no column of this table.
+# What stands on the other side of an operator and is no column of this table; `?` is a literal left out.
 _VALUE = re.compile(
-    r"^\(*(?:'|-?\d|\$\d|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
+    r"^\(*(?:'|-?\d|\$\d|\?|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
 )
 _CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
 # Functions that give the same for the same value whatever the session's settings are.
-_STEADY = re.compile(r"^(lower|upper|abs|length|md5|btrim|substr|substring|left|right|floor|ceil|round)\(")
+_STEADY = frozenset(
+    {
+        "lower", "upper", "abs", "length", "md5", "btrim", "substr", "substring", "left", "right", "floor",
+        "ceil", "round",
+    }
+)  # fmt: skip
+_CALL = re.compile(r'((?:(?:"[^"]+"|[a-z_][\w$]*)\.)?(?:"[^"]+"|[a-z_][\w$]*))\(')
+# Types that a cast to text leaves as they are: an index on the column serves what is compared then.
+_TEXTS = ("text", "character varying")
+_TYPE = re.compile(r"::(?P<type>[\w$.\" ]+?(?:\[\])?)$")
+# A type with its modifiers, which look like a call.
+_MODIFIED = re.compile(r"::[\w ]+\(\d+(?:,\s*-?\d+)?\)")
+_OF_GIN = re.compile(r"(?:\w+\.)?(?:jsonb|tsvector|tsquery|hstore|jsonpath)|.*\[\]")
+_LETTERS = re.compile(r"[^\W_]{3}")
 # Of a timestamp without time zone, which the value beside it tells, so is this.
 _STEADY_OF_TIMES = re.compile(r"^date_trunc\('\w+'::text, ")
 _WITHOUT_ZONE = "::timestamp without time zone"
-_PARAMETER = re.compile(r"\$\d")
+_PARAMETER = re.compile(r"\$\d|\?")
 _TEXT = re.compile(r"('(?:[^']|'')*')")
 _JSON_KEY = re.compile(r"^\(?[\w\".]+ (?:->>?|#>>?) ")
 _OPERATORS = (" >= ", " <= ", " <> ", " = ", " > ", " < ", " ~~* ", " ~~ ", " @> ", " && ", " @@ ")
@@ -79,14 +92,37 @@ def keys_of(
     columns = list(dict.fromkeys([*equal, *last]))[:COLUMNS_MAX]
     if columns:
         return Keys(tuple(columns))
-    for part in parts:
-        if part.operator in ("~~", "~~*"):
-            if part.operator == "~~" and not part.right.lstrip("'").startswith(("%", "_")):
-                return Keys((f"{part.left} text_pattern_ops",))
-            return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
-        if part.operator in ("@>", "&&", "@@"):
-            return Keys((part.left,), "gin")
-    return None
+    found = (_of_pattern(part, types) or _of_contents(part, types) for part in parts)
+    return next(filter(None, found), None)
+
+
+def _of_pattern(part: ConditionPart, types: Types) -> Keys | None:
+    """What LIKE calls for: with a known beginning a B-tree, else trigrams, which find any three letters."""
+    # No index is searched for a list of patterns.
+    if part.operator not in ("~~", "~~*") or part.right.startswith("ANY ("):
+        return None
+    pattern = _TEXT.match(part.right.removeprefix("E"))
+    if part.operator == "~~" and pattern is not None and pattern[1][1:2] not in ("%", "_", "'"):
+        kind = types.get(part.left.strip('"'), "")
+        blank_padded = kind.partition("(")[0] == "character"
+        return Keys((f"{part.left} {'bpchar' if blank_padded else 'text'}_pattern_ops",))
+    if pattern is not None and _LETTERS.search(pattern[1]) is None:
+        return None
+    return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
+
+
+def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
+    """What is in an array, a document or a range: by the column's type, else by that of what is sought."""
+    if part.operator not in ("@>", "&&", "@@") or part.right.startswith("ANY ("):
+        return None
+    sought = _TYPE.search(part.right)
+    kind = types.get(part.left.strip('"')) or (sought["type"] if sought is not None else "")
+    # Of what is sought no type is written where it is a number, and none is known of a parameter.
+    is_known = bool(kind) or not part.right.startswith("$")
+    if part.operator == "@@" or not is_known or _OF_GIN.fullmatch(kind):
+        return Keys((part.left,), "gin")
+    # Of addresses GiST's operator class is not the usual one.
+    return Keys((f"{part.left} inet_ops" if kind in ("inet", "cidr") else part.left,), "gist")
 
 
 def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
@@ -126,7 +162,7 @@ def joined_column(condition: str, alias: str | None) -> str | None:
             continue
         for side in (left, right):
             match = _COLUMN.fullmatch(_uncast(side))
-            if match is not None and match["of"] is not None and match["of"] == alias:
+            if match is not None and match["of"] is not None and _plain(match["of"]) == alias:
                 return match["column"]
     return None
 
@@ -179,7 +215,12 @@ def as_key(expression: str, alias: str | None) -> str:
 
 def plainly(column: str) -> str:
     """An index's key as people write it: without what PostgreSQL adds when it prints an expression."""
-    return re.sub(r"\(([a-z_][\w$]*)\)::", r"\1::", column).replace("'::text", "'")
+    return re.sub(r'\(("[^"]+"|[a-z_][\w$]*)\)::', r"\1::", column).replace("'::text", "'")
+
+
+def is_same_key(one: str, other: str) -> bool:
+    """Whether two keys are one: a condition's, as EXPLAIN prints it, and an index's by the catalog."""
+    return _bare(plainly(one)) == _bare(plainly(other))
 
 
 def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
@@ -189,7 +230,7 @@ def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
     if not operator or operator == "<>":
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
-        key = _key(one, alias)
+        key = None if _is_made_text(one, types) else _key(one, alias)
         part = timestamp_part(one)
         if part is not None and part.is_steady(types):
             key = _of_own_columns(one, alias)
@@ -204,26 +245,46 @@ def _key(text: str, alias: str | None) -> str | None:
     plain = _uncast(text)
     match = _COLUMN.fullmatch(plain)
     if match is not None:
-        return match["column"] if match["of"] in (None, alias) else None
-    if _JSON_KEY.match(plain) or _STEADY.match(plain):
+        return match["column"] if match["of"] is None or _plain(match["of"]) == alias else None
+    bare = _MODIFIED.sub("", "".join(_TEXT.split(plain)[::2]))
+    calls = [name.strip('"') for name in _CALL.findall(bare)]
+    if (_JSON_KEY.match(plain) or _CALL.match(plain)) and _STEADY.issuperset(calls):
         return _of_own_columns(_bare(plain), alias)
     return None
 
 
+def _is_made_text(text: str, types: Types) -> bool:
+    """Whether it is the text of a column of another type, as `(status)::text` of an enum."""
+    match = _CAST.match(text)
+    column = _COLUMN.fullmatch(match["inner"]) if match is not None else None
+    kind = types.get(column["column"].strip('"')) if column is not None else None
+    return kind is not None and not kind.startswith(_TEXTS)
+
+
 def _of_own_columns(text: str, alias: str | None) -> str | None:
     """The expression as an index has it, without its table's name; None where its value is not known."""
-    if _PARAMETER.search(text):
+    if any(_PARAMETER.search(part) for part in _TEXT.split(text)[::2]):
         return None
-    own = re.compile(rf"(?<![\w$\".]){re.escape(alias)}\.") if alias else None
+    own = re.compile(rf"(?<![\w$\".])(?:{re.escape(alias)}|{re.escape(_quoted(alias))})\.") if alias else None
     parts = [part if part.startswith("'") or own is None else own.sub("", part) for part in _TEXT.split(text)]
     return f"({''.join(parts)})"
+
+
+def _plain(name: str) -> str:
+    """A name without the quotes that one with capitals has in a condition, and nowhere else in a plan."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _is_value(text: str, alias: str | None) -> bool:
     if _VALUE.match(text):
         return True
     match = _COLUMN.fullmatch(_uncast(text))
-    return match is not None and match["of"] is not None and match["of"] != alias
+    return match is not None and match["of"] is not None and _plain(match["of"]) != alias
 
 
 def _turned(operator: str) -> str:

@@ -4,6 +4,7 @@ from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
 
 QUERY_CANCELED = "57014"
+_NO_TABLE = "42P01"
 # undefined_file, external_routine_exception (a program that failed), no connection to another server.
 _OUTSIDE = ("58P01", "38000", "08001")
 
@@ -16,4 +17,6 @@ def refused(name: str, reason: str, sqlstate: str | None) -> UsageError:
     """The sentence for a statement that fails."""
     if sqlstate in _OUTSIDE and is_enclosing():
         reason += "; the copy's server sees no file, program or server of this machine"
+    if sqlstate == _NO_TABLE and "." not in reason:
+        reason += "; if another schema has it, --set search_path=SCHEMA finds it"
     return UsageError(f"statement {name} fails ({reason}): correct its SQL, or leave it out")

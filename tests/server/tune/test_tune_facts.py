@@ -156,3 +156,32 @@ def test_an_index_of_partitions_of_partitions_is_made_without_a_lock_and_taken_b
     half = applied[: applied.rindex("ALTER INDEX")]
     assert ("kept", False) in run(half)
     assert run(undo_script([fix], facts)) == []
+
+
+TENANTS = (
+    "CREATE SCHEMA tenant_1",
+    "CREATE SCHEMA tenant_2",
+    "CREATE DOMAIN tenant_1.email AS varchar(50) CHECK (value LIKE '%@%')",
+    "CREATE TABLE tenant_1.people (id int PRIMARY KEY, a int, mail tenant_1.email) PARTITION BY HASH (id)",
+    "CREATE TABLE tenant_1.people_0 PARTITION OF tenant_1.people FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
+    "CREATE TABLE tenant_1.people_1 PARTITION OF tenant_1.people FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+    "CREATE TABLE tenant_2.people (id int, a int)",
+    "CREATE TABLE tenant_2.notes (person int REFERENCES tenant_1.people, of_person int)",
+    "CREATE STATISTICS tenant_1.s (mcv) ON id, a FROM tenant_2.people",
+)
+
+
+def test_keys_domains_and_statistics_of_several_schemas_are_told_apart(session: ControlSession) -> None:
+    with session.transaction(force_rollback=True):
+        for sql in TENANTS:
+            session.execute(sql)
+        facts = read_facts(session)
+    people, notes = facts.table("people", "tenant_1"), facts.table("notes", "tenant_2")
+    assert people is not None and notes is not None
+    mail = people.column("mail")
+    assert mail is not None and mail.own_type == "character varying(50)" and mail.type.endswith("email")
+    keys = [each for each in notes.constraints if each.kind == "foreign"]
+    assert [each.referenced_table for each in keys if not each.of_partition] == ["people"]
+    assert {each.referenced_table for each in keys if each.of_partition} <= {"people_0", "people_1"}
+    (found,) = [each for each in facts.statistics if each.name == "s"]
+    assert (found.table_schema, found.table) == ("tenant_2", "people")

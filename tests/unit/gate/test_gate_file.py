@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgassay.cli.main import main
 from pgassay.errors import UsageError
 from pgassay.experiment.gating import requests
 from pgassay.experiment.gating.gate_baseline import find_baseline, revision_of
@@ -287,6 +288,34 @@ def test_what_is_no_baseline_is_told_so(
     with pytest.raises(UsageError) as raised:
         find_baseline(text.format(folder=folder), repository, folder / "unused")
     assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ('workloads = ["orders"]\n', "no workloads"),
+        ("workloads = 3\n", "no workloads"),
+        (f"{SMALL}prepare = 5\n", "prepare = 5"),
+        (f"system = 7\n{SMALL}", "system is not a table"),
+    ],
+)
+def test_a_file_that_was_wrong_in_its_revision_is_refused_in_a_sentence(
+    repository: GateFile, folder: Path, content: str, complaint: str
+) -> None:
+    write(folder, content, "app/gate.toml")
+    git(folder, "commit", "--quiet", "--all", "--message", "wrong")
+    with pytest.raises(UsageError, match=complaint):
+        find_baseline("HEAD", repository, folder / "as it was")
+
+
+def test_a_dry_run_says_where_nothing_could_be_written(
+    repository: GateFile, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gate", str(repository.path), "--baseline", "v1", "--dry-run"]
+    for option, complaint in (("--junit", "can't write JUnit XML"), ("--out", "is not empty")):
+        value = folder if option == "--out" else folder / "nowhere" / "gate.xml"
+        assert main([*words, option, str(value)]) == 2
+        assert complaint in capsys.readouterr().err
 
 
 def test_a_gate_that_a_revision_does_not_have_yet(repository: GateFile, folder: Path) -> None:

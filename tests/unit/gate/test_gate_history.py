@@ -83,6 +83,12 @@ def test_the_page_draws_each_series_and_holds_all_it_needs(found: HistoryResult)
     assert "<script" not in page
 
 
+def test_what_is_not_drawn_is_counted_in_words(found: HistoryResult) -> None:
+    many = tuple(found.series[0].model_copy(update={"name": f"s{number}"}) for number in range(27))
+    effects = history_page.sections(found.model_copy(update={"series": many}))[1]
+    assert any(getattr(block, "text", "") == "The table has 3 more series." for block in effects.blocks)
+
+
 def test_experiments_are_runs_as_well() -> None:
     experiments = [(f"e{number}", examples.stored(blocks=8)) for number in range(4)]
     made = history_of("results", [], experiments)

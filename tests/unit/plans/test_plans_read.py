@@ -323,6 +323,16 @@ def test_the_names_of_nodes(name: str, kind: str, shown: str) -> None:
         (json.dumps([json_document()])[:800], "the JSON is cut off after 800 characters"),
         ('[{"Plan": nonsense}]', "not valid at character"),
         (log_line("duration: 1.000 ms  plan:\nQuery Text: SELECT 1"), "log's plans can't be read"),
+        # As psql shows them.
+        (
+            ' QUERY PLAN\n-----\n <explain xmlns="x">+\n   <Query>  +\n </explain>\n(1 row)\n',
+            "looks like XML",
+        ),
+        (
+            "          QUERY PLAN\n-----\n - Plan:          +\n     Node Type: x+\n(1 row)\n",
+            "looks like YAML",
+        ),
+        ("BEGIN\n- Plan:\n    Node Type: x\n", "looks like YAML"),
     ],
 )
 def test_what_is_no_plan_is_said_in_one_sentence(text: str, said: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult, PlanNode
 from pgassay.plans.explain_plan import read_plans
 from pgassay.report.explain import explain_page
+from pgassay.report.explain.tree import text_lines, tree_lines
 
 FIGURES = "(cost=1.00..2.00 rows=300 width=4) (actual time=1.000..15.000 rows=300.00 loops=3)"
 
@@ -113,3 +114,14 @@ def test_an_estimate_of_a_parallel_scan_is_of_all_processes() -> None:
     (plan,) = read_plans(f"Gather  {cost}\n  Workers Planned: 2\n{below}", "a test")
     assert "for an estimated 744 rows" in plan.advice[0].sentence
     assert "for an estimated 744 rows" in plan.findings[0].sentence
+
+
+def test_one_worker_is_one_in_the_tree() -> None:
+    document = {
+        "Plan": {
+            "Node Type": "Gather", "Workers Planned": 1, "Workers Launched": 1, "Actual Rows": 1,
+            "Actual Loops": 1, "Plan Rows": 1, "Plan Width": 4, "Startup Cost": 0, "Total Cost": 9,
+        }
+    }  # fmt: skip
+    lines = text_lines(list(tree_lines(read_plans(json.dumps([document]), "made")[0])))
+    assert "1 worker planned, 1 launched" in lines

@@ -246,7 +246,7 @@ def test_rows_that_refute_an_estimate_ask_for_statistics_of_the_columns() -> Non
     ((kind, sentence, sql),) = found(document, statement)
     assert kind == "misestimate"
     assert "returns 2,000 rows where the planner expects 15 rows" in sentence
-    assert sql == "CREATE STATISTICS ON make, model FROM orders; ANALYZE orders;"
+    assert sql == ("CREATE STATISTICS orders_make_model_stats ON make, model FROM orders; ANALYZE orders;")
     stale = replace(ORDERS, changed_rows=100_000.0)
     ((kind, sentence, sql),) = found(document, statement, tables=(stale,))
     assert (kind, sql) == ("stale-statistics", "ANALYZE orders;")

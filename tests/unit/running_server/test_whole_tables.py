@@ -3,10 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from running_server.test_statement_findings import ORDERS, called, found, plan
 
-from pgassay.running_server.diagnosis.estimated_plans import _shape
-from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, SchemaFacts, TableFacts
+from pgassay.analysis.diagnosis.interval import TableShape
+from pgassay.errors import UsageError
+from pgassay.running_server.diagnosis.estimated_plans import _shape, refuse_unclear
+from pgassay.tune.facts.schema import (
+    ColumnFacts,
+    ConstraintFacts,
+    IndexFacts,
+    IndexKey,
+    SchemaFacts,
+    TableFacts,
+)
+from pgassay.tune.rewrites.tree import read
 
 COUNTED = called("7", "SELECT count(*) FROM visits WHERE at = $1", 100, 1.0, 100)
 VISITS = replace(ORDERS, partition_of=("public", "visits"), indexes={})
@@ -89,3 +100,45 @@ def test_a_partitioned_table_that_refers_gets_one_index_for_all_its_partitions()
     statement = called("8", "DELETE FROM visits WHERE id = $1", 10, 2.0, 10)
     ((_, _, sql),) = found(document, statement, tables=(replace(shape, is_analyzed=True),))
     assert sql == "CREATE INDEX ON lines (visit); -- writes wait until it is made"
+
+
+def test_only_an_index_that_could_serve_is_said_to_be_there() -> None:
+    """Names with capitals stand in quotes in a plan; an index of some of the rows serves no others."""
+    column = ColumnFacts(name="userId", type="integer", not_null=True)
+    table = TableFacts(schema_="public", name="visits", kind="table", columns=(column,), rows=100_000)
+
+    def shape(**changes: Any) -> TableShape:
+        index = IndexFacts(
+            schema_="public", name="i", table="visits", method="btree", keys=(IndexKey(column="userId"),)
+        )
+        return _shape(
+            table.model_copy(update={"indexes": (index.model_copy(update=changes),)}),
+            facts(table),
+            is_hidden=True,
+        )
+
+    document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter='(visits_0."userId" = $1)')])
+    ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(),))
+    assert sentence.endswith('though i begins with "userId"') and not sql
+    for partly in ({"predicate": '"userId" > 7'}, {"method": "brin"}, {"valid": False}):
+        ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(**partly),))
+        assert sentence.endswith('no index on "userId"')
+        assert sql == 'CREATE INDEX CONCURRENTLY ON visits ("userId");'
+    lower = {"keys": (IndexKey(column=None, expression="lower(mail::text)"),)}
+    document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter="(lower((mail)::text) = $1)")])
+    ((_, sentence, sql),) = found(document, COUNTED, tables=(shape(**lower),))
+    assert "though i begins with" in sentence and not sql
+
+
+def test_of_a_table_of_each_tenant_none_is_planned_in_the_place_of_another() -> None:
+    def table(schema: str) -> TableFacts:
+        return TableFacts(schema_=schema, name="orders", kind="table", columns=())
+
+    tenants = facts(*map(table, ("tenant_1", "tenant_2", "tenant_3"))).model_copy(
+        update={"search_path": ("public",)}
+    )
+    with pytest.raises(UsageError, match=r"orders is in the schemas tenant_1, tenant_2 and 1 more: name one"):
+        refuse_unclear(read("SELECT * FROM orders WHERE id = $1"), tenants)
+    refuse_unclear(read("WITH orders AS (SELECT 1) SELECT * FROM orders"), tenants)
+    refuse_unclear(read("SELECT * FROM tenant_2.orders, nothing"), tenants)
+    refuse_unclear(read("SELECT * FROM orders"), facts(table("only")).model_copy(update={"search_path": ()}))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whole_experiments
+from pgassay.cli.main import main
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import RemoteServer
@@ -247,6 +248,17 @@ def test_a_diagnosis_needs_data_and_has_no_arms(tmp_path: Path) -> None:
         request_from(document, REQUEST, {}, None)
     with pytest.raises(UsageError, match="--arm cannot be used with a diagnosis"):
         request_from(document, REQUEST, {"dataset": "pgbench"}, "x")
+
+
+def test_how_long_to_look_means_nothing_of_a_stored_diagnosis(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(diagnosis(tmp_path / "before.json", called("SELECT 1")))
+    assert main(["diagnose", file]) == 0
+    for option, value in (("--seconds", "60"), ("--vcpus", "4")):
+        capsys.readouterr()
+        assert main(["diagnose", file, option, value]) == 2
+        assert f"{option} cannot be used with a stored diagnosis" in capsys.readouterr().err
 
 
 def test_a_path_says_what_it_is(tmp_path: Path) -> None:

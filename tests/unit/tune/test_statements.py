@@ -13,6 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import Protocol
 from pgassay.model.trial import StatementObservation, TrialSpec
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.statement_errors import refused
 from pgassay.tune.tuned_statements import measured, sql_with, statements_of, with_values, workload_of
 from pgassay.workloads.registry import parse_workload
 
@@ -124,3 +125,11 @@ def test_any_value_stays_one_value(value: str) -> None:
     targets = parse_sql(made)[0].stmt.targetList
     assert [target.val.val.sval for target in targets[:1]] == [value]
     assert len(targets) == 2
+
+
+def test_of_a_table_that_is_not_found_the_search_path_is_named() -> None:
+    """A dump has no search path of a role or a database."""
+    hint = "--set search_path=SCHEMA"
+    assert hint in str(refused("q", 'relation "orders" does not exist', "42P01"))
+    assert hint not in str(refused("q", 'relation "shop.orders" does not exist', "42P01"))
+    assert hint not in str(refused("q", 'column "x" does not exist', "42703"))

@@ -54,9 +54,9 @@ class TableShape:
     """What the catalogs say of a table that a plan reads.
 
     rows: reltuples, below 0 where it was never analyzed; changed_rows: those written since the last ANALYZE.
-    indexes: the keys of each valid index, columns by name and expressions as SQL. referencing: the foreign
-    keys that refer to it. types: of its columns, as format_type has them. is_analyzed is True where the role
-    may not know. partition_of: schema and name of the partitioned table on top, of a partition.
+    indexes: the keys of each valid B-tree of all rows, as SQL. referencing: the foreign keys that refer to
+    it. types: of its columns, as format_type has them. is_analyzed is True where the role may not know.
+    partition_of: schema and name of the partitioned table on top, of a partition.
     """
 
     schema: str

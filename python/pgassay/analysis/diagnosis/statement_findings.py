@@ -13,7 +13,7 @@ from pgassay.analysis.diagnosis.statement_times import StatementTime
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.running_server.statement import StatementFinding
 from pgassay.plans import scan_conditions
-from pgassay.plans.node_wording import USUAL_SCHEMA, rows_words, table_in_sql
+from pgassay.plans.node_wording import USUAL_SCHEMA, rows_words, statistics_in_sql, table_in_sql
 from pgassay.plans.plan_cost import order_wanted, rows_estimated, share_until_limit
 from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
@@ -25,6 +25,7 @@ _TABLE_ROWS_MIN = 1000.0
 # PostgreSQL makes no index CONCURRENTLY on a partitioned table.
 _LOCK = "writes wait until it is made"
 _VALUE = re.compile(r"(?<!interval )'[^']*'")
+_OPCLASS = re.compile(r" (?:text|bpchar)_pattern_ops$")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
 # Of the planner's cost of the statement: what takes less decides nothing.
@@ -103,7 +104,7 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
             yield _of_timestamps(read, node, table) or _of_sides(read, node, table)
             continue
         columns = ", ".join(map(scan_conditions.plainly, keys.columns))
-        usable = [index for index, have in table.indexes.items() if have and have[0] == keys.columns[0]]
+        usable = _beginning_with(table, keys.columns[0])
         if usable and not keys.method:
             yield StatementFinding(
                 kind="whole-table",
@@ -114,7 +115,7 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         needs = f"{keys.needs}; " if keys.needs else ""
         yield StatementFinding(
             kind="whole-table",
-            sentence=f"{read}: no index on {columns.removesuffix(' text_pattern_ops')}",
+            sentence=f"{read}: no index on {_OPCLASS.sub('', columns)}",
             sql=f"{needs}{_create_indexes(table, [columns], method)}",
         )
 
@@ -157,7 +158,7 @@ def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFin
         return StatementFinding(kind="whole-table", sentence=f"{why}: {zone}")
     # Values of a call are its user's own.
     name, as_range = hidden[0].name, _VALUE.sub("'…'", hidden[0].as_range)
-    usable = [index for index, have in table.indexes.items() if have and have[0] == name]
+    usable = _beginning_with(table, name)
     return StatementFinding(
         kind="whole-table",
         sentence=f"{why}: write it as a range, {as_range}"
@@ -166,11 +167,17 @@ def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFin
     )
 
 
+def _beginning_with(table: TableShape, key: str) -> list[str]:
+    """The indexes that begin with a key of a condition."""
+    return [
+        index for index, have in table.indexes.items() if have and scan_conditions.is_same_key(have[0], key)
+    ]
+
+
 def _of_sides(read: str, node: PlanNode, table: TableShape) -> StatementFinding:
     """Of an OR over several columns: an index for each of its sides."""
     sides = scan_conditions.keys_of_sides(node.conditions.get("Filter", ""), node.alias, table.types)
-    there = {have[0] for have in table.indexes.values() if have}
-    missing = [each.columns[0] for each in sides if each.columns[0] not in there]
+    missing = [each.columns[0] for each in sides if not _beginning_with(table, each.columns[0])]
     if not missing:
         return StatementFinding(kind="whole-table", sentence=f"{read}: no index serves its condition")
     return StatementFinding(
@@ -276,8 +283,8 @@ def _statistics_of_several(plan: ExplainedPlan | None) -> str:
         keys = scan_conditions.keys_of(" AND ".join(f"({text})" for text in texts), node.alias)
         columns = [each for each in (keys.columns if keys is not None else ()) if not each.startswith("(")]
         if node.relation is not None and len(columns) > 1:
-            name = table_in_sql(node.relation_schema, node.relation)
-            return f"CREATE STATISTICS ON {', '.join(columns)} FROM {name}; ANALYZE {name};"
+            place = table_in_sql(node.relation_schema, node.relation)
+            return statistics_in_sql(node.relation_schema, node.relation, columns, place)
     return ""
 
 

@@ -57,6 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.diagnosis import change, diagnosis_page
 
     stored = _stored(arguments.dsn)
+    if stored:
+        of_servers = ("--seconds", "--vcpus")
+        options.refuse_with(arguments, of_servers, "a stored diagnosis", "which is of a server as it was")
     if len(stored) == 2:
         page = change.page_of(change_of(*stored))
     else:

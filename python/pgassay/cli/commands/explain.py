@@ -75,14 +75,14 @@ def _chosen(arguments: argparse.Namespace) -> "tuple[list[ExplainedPlan], bool]"
     from pgassay.errors import UsageError
 
     wanted: tuple[int, ...] | None = arguments.plan
+    if str(arguments.first) == "-" == str(arguments.second):
+        raise UsageError("standard input can only be read once: give one of the two plans as a file")
     first = _plans_of(arguments.first, redact=arguments.redact)
     if arguments.second is None:
         if wanted is None:
             return first, len(first) == 1
         return [_one(first, number, str(arguments.first)) for number in wanted] or first, True
     second = _plans_of(arguments.second, redact=arguments.redact)
-    if str(arguments.first) == "-" == str(arguments.second):
-        raise UsageError("standard input can only be read once: give one of the two plans as a file")
     numbers = (wanted[0], wanted[-1]) if wanted else (None, None)
     return [
         _one(plans, number, str(source))

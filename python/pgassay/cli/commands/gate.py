@@ -80,11 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
         command=tuple(arguments.words),
         seed=arguments.seed,
     )
+    if arguments.junit is not None:
+        _check_junit(arguments.junit)
     provide_named((arguments.baseline, read_gate_file(arguments.file).system.pg), quiet=arguments.quiet)
     if arguments.dry_run:
         return _dry_run(chosen)
-    if arguments.junit is not None:
-        _check_junit(arguments.junit)
     try:
         with progress_of(arguments) as progress:
             result = run_gate(chosen, progress, wait=not arguments.no_wait)
@@ -134,7 +134,9 @@ def _dry_run(chosen: "GateOptions") -> int:
     from pathlib import Path
 
     from pgassay.experiment.gating.run_gate import prepare_gate, sentences_before
+    from pgassay.experiment.running.results_folder import check_folder
 
+    check_folder(chosen.out)
     with tempfile.TemporaryDirectory(prefix="pgassay-gate-") as folder:
         prepared = prepare_gate(replace(chosen, out=None), Path(folder))
         for sentence in sentences_before(prepared):

@@ -149,15 +149,19 @@ def _revision(text: str, change: GateFile, read_into: Path) -> GateBaseline:
 
 
 def _named_files(path: Path, shown: Path) -> list[str]:
-    """The SQL files that a gate's file names, as they are written there; patterns as such."""
+    """The SQL files that a gate's file names, as they are written there; patterns as such.
+
+    What is no table, or no list, is refused by whoever reads the file.
+    """
     document = read_document(path)
-    tables = [document.get("system"), *(document.get("workloads") or {}).values()]
+    workloads = document.get("workloads")
+    tables = [document.get("system"), *(workloads.values() if isinstance(workloads, dict) else ())]
     found: list[str] = []
     for table in tables:
         if not isinstance(table, dict):
             continue
         prepare = table.get("prepare", [])
-        texts = [prepare] if isinstance(prepare, str) else prepare
+        texts = prepare if isinstance(prepare, list) else [prepare]
         found += [text for text in texts if isinstance(text, str) and text.endswith(FILE_SUFFIX)]
         family, _, rest = str(table.get("workload", "")).partition(":")
         if family in ("sql", "maintenance") and rest:

@@ -39,6 +39,9 @@ _PARAMETERS = re.compile(r"\nQuery Parameters: (?=\$1 = )")
 _ENDED = re.compile(r"^\s*(Planning Time|Execution Time|Total runtime): ")
 _JSON_BELOW = re.compile(r"^[\[{]\s*(\{\s*)?$", re.MULTILINE)
 _JSON_BEGINS = re.compile(r'^[\[{]\s*(\{\s*)?($|"(Plan|Query Text)")', re.MULTILINE)
+# The other forms, wherever psql, or a script, has put them.
+_XML = re.compile(r"<explain[ >]")
+_YAML = re.compile(r'^[ |"]*- Plan:', re.MULTILINE)
 # What psql says of other statements of the same script.
 _TAG = re.compile(
     r"(BEGIN|START TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|SET|RESET|PREPARE|DEALLOCATE|LOAD|"
@@ -90,10 +93,9 @@ def _is_plan_document(text: str) -> bool:
 
 
 def _instead(text: str) -> str:
-    start = text.lstrip()
-    if start.startswith("<"):
+    if text.lstrip().startswith("<") or _XML.search(text):
         return "this looks like XML; type EXPLAIN (FORMAT JSON) or FORMAT TEXT"
-    if re.match(r'- Plan:|"?- Plan', start):
+    if _YAML.search(text):
         return "this looks like YAML; type EXPLAIN (FORMAT JSON) or FORMAT TEXT"
     return "give it what EXPLAIN (FORMAT JSON or TEXT) printed, or auto_explain's log"
 

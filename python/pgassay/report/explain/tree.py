@@ -7,7 +7,7 @@ from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans.findings import misestimates
 from pgassay.plans.node_wording import milliseconds, rows_words, size_kb, title
 from pgassay.report.section import ALARM, QUIET, WARNING, Tone, TreeLine
-from pgassay.words import percent_fixed
+from pgassay.words import percent_fixed, plural
 
 # A share of the statement's time that is hot, and one that is warm.
 _HOT, _WARM = 0.3, 0.1
@@ -149,7 +149,7 @@ def _figures(node: PlanNode) -> Iterator[str]:
         yield f"{node.cache_hits or 0:,} cache hits, {node.cache_misses:,} misses"
     if node.workers_planned is not None:
         launched = "" if node.workers_launched is None else f", {node.workers_launched} launched"
-        yield f"{node.workers_planned} workers planned{launched}"
+        yield f"{plural(node.workers_planned, 'worker')} planned{launched}"
     if node.subplans_removed:
         yield f"{node.subplans_removed} partitions left out at the start"
     if node.own_buffers_hit or node.own_buffers_read:

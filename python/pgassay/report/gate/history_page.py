@@ -62,9 +62,7 @@ def sections(result: HistoryResult) -> list[Section]:
         blocks += [Subheading(series.name, where=HTML), Figure(f"history-{number}")]
     left = len(result.series) - len(drawn(result))
     if left:
-        blocks.append(
-            Paragraph(f"{plural(left, 'more series')} without a change are in the table.", where=HTML)
-        )
+        blocks.append(Paragraph(f"The table has {left} more series.", where=HTML))
     return [
         Section("", "verdict", lines),
         Section("Effects", "effects", tuple(blocks), link="Effects", titled=HTML),

@@ -27,6 +27,7 @@ from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
 from pgassay.tune.source.counted import kind_of
 from pgassay.tune.source.uses import merged
+from pgassay.words import join
 
 _APPLICATION = "pgassay diagnose plans"
 PLANNED_MAX = 6
@@ -74,7 +75,7 @@ def with_plans(
             hidden = frozenset(session.execute(_HIDDEN).fetchall() if facts.tables else ())
             # The planner executes what its maker calls immutable: no function of a user as a superuser.
             avoided = {each.name for each in facts.functions} if target.is_superuser else set()
-            planner = _Planner(session, target.major, frozenset(avoided))
+            planner = _Planner(session, target.major, frozenset(avoided), facts)
             planned = [_planned(planner, time, seen, counted) for time in wanted]
     except (psycopg.Error, UsageError) as error:
         reason = first_line(error) if isinstance(error, psycopg.Error) else str(error)
@@ -98,6 +99,7 @@ class _Planner:
     session: ControlSession
     major: int
     avoided: frozenset[str]
+    facts: SchemaFacts
 
 
 def _planned(
@@ -118,7 +120,7 @@ def _planned(
                     "superuser (pg_monitor and pg_read_all_data)"
                 )
                 continue
-            document = json.dumps(_without_output(_plan(planner, each)))
+            document = json.dumps(_without_output(_plan(planner, each, tree)))
             read_plans(document, f"the plan of {time.key}")
         except RefusedError:
             reason = "its text holds several statements, or is cut"
@@ -161,14 +163,18 @@ def _reason(error: psycopg.Error) -> str:
     return first_line(error)
 
 
-def _plan(planner: _Planner, each: _Text) -> object:
-    """What EXPLAIN says of it; where a table is not found by the search path, in all schemas."""
+def _plan(planner: _Planner, each: _Text, tree: ast.Node) -> object:
+    """What EXPLAIN says of it; where a table is not found by the search path, in all schemas.
+
+    Raises UsageError where several of them have one of that name: whose is meant is not known.
+    """
     session = planner.session
     try:
         return _asked(session, planner.major, each)
     except psycopg.Error as error:
         if error.sqlstate != _NO_TABLE:
             raise
+    refuse_unclear(tree, planner.facts)
     session.execute(
         "SELECT pg_catalog.set_config('search_path', pg_catalog.string_agg(pg_catalog.quote_ident(nspname), "
         "',' ORDER BY nspname <> ALL (pg_catalog.current_schemas(false)), nspname), false) "
@@ -179,6 +185,25 @@ def _plan(planner: _Planner, each: _Text) -> object:
         return _asked(session, planner.major, each)
     finally:
         session.execute("RESET search_path")
+
+
+def refuse_unclear(tree: ast.Node, facts: SchemaFacts) -> None:
+    """Raise UsageError for a table that several schemas have, and none of the search path: as of tenants."""
+    known = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
+    for node in walk(tree):
+        if not isinstance(node, ast.RangeVar) or node.schemaname or node.relname in known:
+            continue
+        schemas = (
+            []
+            if facts.table(str(node.relname))
+            else sorted(each.schema_ for each in facts.tables if each.name == node.relname)
+        )
+        if len(schemas) > 1:
+            more = [f"{len(schemas) - 2} more"] if schemas[2:] else []
+            raise UsageError(
+                f"{node.relname} is in the schemas {join([*schemas[:2], *more])}: name one in the connection "
+                "string, options=-csearch_path=SCHEMA"
+            )
 
 
 def _asked(session: ControlSession, major: int, each: _Text) -> object:
@@ -238,9 +263,13 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         rows=table.rows,
         changed_rows=table.changed_since_analyze,
         is_analyzed=is_analyzed,
-        indexes={index.name: _keys(index) for index in table.indexes if index.valid},
+        indexes={
+            index.name: tuple(key.sql for key in index.keys)
+            for index in table.indexes
+            if index.valid and index.method == "btree" and index.predicate is None
+        },
         referencing=tuple(_referencing(table, facts.tables)),
-        types={column.name: column.type for column in table.columns},
+        types={column.name: column.own_type for column in table.columns},
         partition_of=_top_of(table, _parents(facts.tables)),
     )
 

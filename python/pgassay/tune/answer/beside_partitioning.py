@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from pglast import ast, enums
 
-from pgassay.tune.answer.locks import ended, parsed
+from pgassay.tune.answer.locks import comment, ended, parsed
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 
-_INDEX = "-- By hand: {table} is partitioned above, and its index has another name there. As it was tried:"
-_OPTIONS = "-- By hand: {table} is partitioned above. Each of its partitions takes what was tried on it:"
+_INDEX = "By hand: {table} is partitioned above, and its index has another name there. As it was tried:"
+_OPTIONS = "By hand: {table} is partitioned above. Each of its partitions takes what was tried on it:"
 _NOTHING = "-- Nothing to take back: it was left to be done by hand."
 _OF_OPTIONS = frozenset({enums.AlterTableType.AT_SetRelOptions, enums.AlterTableType.AT_ResetRelOptions})
 
@@ -53,7 +53,8 @@ def by_hand(
         now = after.table(table.name, table.schema_)
         if now is not None and now.kind == "partitioned":
             said = words.format(table=f"{table.schema_}.{table.name}")
-            return [_NOTHING] if is_undo else [said, *(f"-- {ended(each)}" for each in fix.in_order(fix.sql))]
+            tried = [line for each in fix.in_order(fix.sql) for line in comment(ended(each))]
+            return [_NOTHING] if is_undo else [*comment(said), *tried]
     return []
 
 

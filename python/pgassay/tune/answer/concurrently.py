@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pglast import ast, enums
 from pglast.stream import RawStream
 
-from pgassay.sql_text import constant, qualified
+from pgassay.sql_text import constant, dollar_mark, qualified
 from pgassay.tune.answer.locks import INVALID_COPY
 from pgassay.tune.finders.evidence.building import index_sql
 
@@ -71,9 +71,10 @@ def whole_or_warned(index: str, table: str) -> str:
     said = constant(f"the index {index} is not on all partitions of {table}, and INVALID")
     hint = constant("Partitions were added since this script was made: run pgassay tune again.")
     found = f"SELECT FROM pg_catalog.pg_index WHERE indexrelid = {constant(index)}::pg_catalog.regclass"
+    mark = dollar_mark(index, table)
     return (
-        f"DO $pgassay$ BEGIN IF EXISTS ({found} AND NOT indisvalid) THEN "
-        f"RAISE WARNING '%', {said} USING HINT = {hint}; END IF; END $pgassay$;"
+        f"DO {mark} BEGIN IF EXISTS ({found} AND NOT indisvalid) THEN "
+        f"RAISE WARNING '%', {said} USING HINT = {hint}; END IF; END {mark};"
     )
 
 

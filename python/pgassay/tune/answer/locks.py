@@ -35,7 +35,7 @@ HALF_DROPPED = (
 NOT_DROPPED = ("-- An existing index stays; an INVALID one, left by a failed run, is dropped first.",)
 LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
 AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
-_REFERRED_LOCKED = "-- Towards its end so are the tables that its foreign keys refer to"
+_REFERRED_LOCKED = "Towards its end so are the tables that its foreign keys refer to"
 _BESIDE = "-- Reads and writes of the table continue; VACUUM and DDL on it wait until this is done."
 _VACUUM = (
     _BESIDE,
@@ -85,6 +85,11 @@ def parsed(statement: str) -> ast.Node | None:
         return None
 
 
+def comment(text: str) -> list[str]:
+    """A text as lines of comments, whatever names are in it."""
+    return [f"-- {line}" for line in text.splitlines()]
+
+
 def ended(statement: str) -> str:
     """The statement with one semicolon at its end."""
     return f"{statement.rstrip().rstrip(';')};"
@@ -125,7 +130,7 @@ def _referred_locked(statements: Sequence[str]) -> list[str]:
         if each.subtype == enums.AlterTableType.AT_AddConstraint
     ]
     names = sorted({str(RawStream()(each.pktable)) for each in added if each.pktable is not None})
-    return [f"{_REFERRED_LOCKED}: {', '.join(names)}."] if names else []
+    return comment(f"{_REFERRED_LOCKED}: {', '.join(names)}.") if names else []
 
 
 def _put_aside(fix: Candidate) -> str:

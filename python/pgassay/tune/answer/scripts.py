@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pglast import ast, enums
 
-from pgassay.sql_text import qualified
+from pgassay.sql_text import identifier, qualified
 from pgassay.tune.answer.beside_partitioning import by_hand, with_partitions
 from pgassay.tune.answer.concurrently import (
     LIMITED,
@@ -24,6 +24,7 @@ from pgassay.tune.answer.locks import (
     INVALID,
     LOCKED_OUT,
     NOT_DROPPED,
+    comment,
     ended,
     locks,
     parsed,
@@ -49,6 +50,9 @@ _HEAD = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
     "WHERE name IN ('statement_timeout', 'transaction_timeout');",
 )
+_PATH = "-- Names without a schema, as those of types, mean what they meant when this was tried."
+# What a session finds that nobody configured otherwise.
+_USUAL_PATHS = ((), ("public",))
 # initdb has them by default (src/bin/initdb/initdb.c), and pg_upgrade wants both clusters alike.
 _CHECKSUMS_SINCE = 18
 _CHECKSUMS = (
@@ -76,7 +80,7 @@ def apply_script(
     ordered, known = _in_order(fixes), with_partitions(fixes, facts)
     given = _given(ordered)
     parts = [by_hand(fix, facts, known) or _applying(fix, known, measured_on, given) for fix in ordered]
-    return _script("apply.sql", ordered, parts, heads)
+    return _script("apply.sql", ordered, parts, heads, _path(facts))
 
 
 def undo_script(
@@ -92,7 +96,7 @@ def undo_script(
         by_hand(fix, facts, known, is_undo=True) or _undoing(fix, known, measured_on, given)
         for fix in backwards
     ]
-    script = _script("undo.sql", backwards, parts, heads)
+    script = _script("undo.sql", backwards, parts, heads, _path(facts))
     has_settings = not measured_on and any(fix.settings for fix in fixes)
     return script + (f"\n{KEPT_DROPPED}\n" if has_settings else "")
 
@@ -109,14 +113,25 @@ def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
     return sorted(fixes, key=lambda fix: (not fix.at_once, bool(fix.settings)))
 
 
+def _path(facts: SchemaFacts | None) -> list[str]:
+    """What gives a session the search path by which the server printed conditions and definitions."""
+    if facts is None or facts.search_path in _USUAL_PATHS:
+        return []
+    return [_PATH, f"SET search_path = {', '.join(map(identifier, facts.search_path))};"]
+
+
 def _script(
-    name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]], heads: Mapping[str, str] | None
+    name: str,
+    fixes: Sequence[Candidate],
+    parts: Sequence[list[str]],
+    heads: Mapping[str, str] | None,
+    path: Sequence[str],
 ) -> str:
     if not fixes:
         return ""
-    lines = [_HEAD[0].format(name=name), *_HEAD[1:]]
+    lines = [_HEAD[0].format(name=name), *_HEAD[1:], *path]
     for fix, part in zip(fixes, parts, strict=True):
-        lines += ["", *_comment((heads or {}).get(fix.id, fix.title)), *_why(fix), *part]
+        lines += ["", *comment((heads or {}).get(fix.id, fix.title)), *_why(fix), *part]
     return "\n".join(lines) + "\n"
 
 
@@ -124,12 +139,8 @@ def _why(fix: Candidate) -> list[str]:
     """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
     if fix.kind != "unneeded-index":
         return []
-    again = [*_comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
-    return [*_comment(fix.reason), *again]
-
-
-def _comment(text: str) -> list[str]:
-    return [f"-- {line}" for line in text.splitlines()]
+    again = [*comment(f"To undo it: {'; '.join(fix.undo)}"), _NOT_KEPT] if fix.undo else []
+    return [*comment(fix.reason), *again]
 
 
 def _applying(
@@ -154,9 +165,9 @@ def _applying(
     if fix.storage is not None:
         lines.append("-- Manually: order the volume from the provider; the data need not be loaded again.")
     for rewrite in fix.rewrites:
-        lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
-        lines += _comment(rewrite.sql)
-        lines += _comment(f"It returns the same rows as long as this is true: {rewrite.condition}")
+        lines += comment(f"Replace the statement {rewrite.statement} in the application by:")
+        lines += comment(rewrite.sql)
+        lines += comment(f"It returns the same rows as long as this is true: {rewrite.condition}")
     return lines
 
 
@@ -180,7 +191,8 @@ def _undoing(
         ]
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be undone, and need not be: it changed no row that a query returns.")
-    lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
+    for extension in _extensions(fix):
+        lines += comment(f"{extension} stays: others may use it by now.")
     if fix.settings and not measured_on:
         lines += settings_undone(fix.settings, given)
     if fix.restart:
@@ -192,7 +204,7 @@ def _undoing(
             "-- Manually: order the previous volume; some providers allow a change only every few hours."
         )
     for each in fix.rewrites:
-        lines += _comment(f"Restore the original statement {each.statement}.")
+        lines += comment(f"Restore the original statement {each.statement}.")
     return lines
 
 

@@ -215,7 +215,7 @@ def _refusing(root: ast.IndexStmt, facts: SchemaFacts) -> Iterator[str]:
         column.name
         for column in table.columns
         if column.name in names
-        and (column.type in _UNLIMITED or column.type.endswith("[]"))
+        and (column.own_type in _UNLIMITED or column.own_type.endswith("[]"))
         and (column.width or 0) >= _WIDE_BYTES
     ]
     if wide:

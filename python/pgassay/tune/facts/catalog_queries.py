@@ -114,6 +114,7 @@ ORDER BY n.nspname, c.relname
 COLUMNS = f"""
 SELECT a.attrelid::bigint AS relation, a.attname AS name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS not_null,
+    CASE WHEN y.typtype = 'd' THEN pg_catalog.format_type(y.typbasetype, y.typtypmod) END AS domain_over,
     o.collname AS collation, o.collisdeterministic AS deterministic,
     a.attgenerated <> '' AS generated, a.attgenerated = 'v' AS computed, a.attidentity <> '' AS identity,
     s.null_frac::float8 AS null_share, s.n_distinct::float8 AS distinct, s.correlation::float8 AS correlation,
@@ -123,6 +124,7 @@ SELECT a.attrelid::bigint AS relation, a.attname AS name,
 FROM pg_catalog.pg_attribute a
     JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
     LEFT JOIN pg_catalog.pg_collation o ON o.oid = a.attcollation
     LEFT JOIN pg_catalog.pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname
         AND s.attname = a.attname AND s.inherited = (c.relkind = 'p')
@@ -174,6 +176,9 @@ WHERE {_OURS} AND i.indislive
 ORDER BY i.indexrelid, k.position
 """
 
+# A foreign key that refers to a partitioned table has a row of its own for each partition of that, below the
+# row of the whole key: it says no more than on which partition triggers are (addFkRecurseReferenced of
+# src/backend/commands/tablecmds.c).
 CONSTRAINTS = f"""
 SELECT k.conrelid::bigint AS relation, k.conname AS name,
     CASE k.contype WHEN 'p' THEN 'primary' WHEN 'u' THEN 'unique' WHEN 'f' THEN 'foreign'
@@ -186,6 +191,8 @@ SELECT k.conrelid::bigint AS relation, k.conname AS name,
         JOIN pg_catalog.pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.number
         ORDER BY u.position) AS referenced_columns,
     k.convalidated AS valid, k.condeferrable AS deferrable,
+    EXISTS (SELECT FROM pg_catalog.pg_constraint w WHERE w.oid = k.conparentid AND w.conrelid = k.conrelid)
+        AS of_partition,
     k.conenforced AS enforced, /* 18+ */
     pg_catalog.pg_get_constraintdef(k.oid, true) AS definition
 FROM pg_catalog.pg_constraint k
@@ -208,12 +215,13 @@ ORDER BY n.nspname, p.proname, arguments
 """
 
 STATISTICS = f"""
-SELECT s.stxname AS name, c.relname AS table, s.stxkind::text[] AS letters,
+SELECT s.stxname AS name, c.relname AS table, t.nspname AS table_schema, s.stxkind::text[] AS letters,
     ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(s.stxkeys::int2[]) AS u (number)
         JOIN pg_catalog.pg_attribute a ON a.attrelid = s.stxrelid AND a.attnum = u.number
         ORDER BY u.number) AS columns
 FROM pg_catalog.pg_statistic_ext s
     JOIN pg_catalog.pg_class c ON c.oid = s.stxrelid
+    JOIN pg_catalog.pg_namespace t ON t.oid = c.relnamespace
     JOIN pg_catalog.pg_namespace n ON n.oid = s.stxnamespace
 WHERE {_OURS}
 ORDER BY s.stxname
@@ -222,6 +230,9 @@ ORDER BY s.stxname
 SETTINGS = "SELECT name, setting FROM pg_catalog.pg_settings WHERE setting IS NOT NULL ORDER BY name"
 
 EXTENSIONS = """
-SELECT name::text AS name, installed_version IS NOT NULL AS installed
-FROM pg_catalog.pg_available_extensions ORDER BY name
+SELECT a.name::text AS name, a.installed_version IS NOT NULL AS installed, n.nspname::text AS schema_
+FROM pg_catalog.pg_available_extensions a
+    LEFT JOIN pg_catalog.pg_extension e ON e.extname = a.name
+    LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+ORDER BY a.name
 """

@@ -73,6 +73,7 @@ def read_facts(connection: "psycopg.Connection[TupleRow]") -> SchemaFacts:
             statistics=tuple(_statistics(row) for row in rows(STATISTICS)),
             settings={str(row["name"]): str(row["setting"]) for row in rows(SETTINGS)},
             extensions=tuple(str(row["name"]) for row in extensions if row["installed"]),
+            extension_schemas={str(row["name"]): str(row["schema_"]) for row in extensions if row["schema_"]},
             extensions_available=tuple(str(row["name"]) for row in extensions),
             **_plain(database),
         )

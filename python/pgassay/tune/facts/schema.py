@@ -6,19 +6,22 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.sql_text import identifier
 
 
 class ColumnFacts(Frozen):
     """A column, and what pg_stats says of it.
 
-    `type` is format_type's ("numeric(10,2)"), `collation` its name ("default" for the database's; '' where
-    the type has none), `deterministic` that collation's. `distinct` is n_distinct as pg_stats has it:
-    negative for a share of the rows. `common` holds most_common_vals as text, with `common_share` beside it.
+    `type` is format_type's ("numeric(10,2)"), `domain_over` the type that a domain is of, `collation` its
+    name ("default" for the database's; '' where the type has none), `deterministic` that collation's.
+    `distinct` is n_distinct as pg_stats has it: negative for a share of the rows. `common` holds
+    most_common_vals as text, with `common_share` beside it.
     """
 
     name: str
     type: str
     not_null: bool
+    domain_over: str = ""
     collation: str = ""
     deterministic: bool = True
     generated: bool = False
@@ -34,6 +37,11 @@ class ColumnFacts(Frozen):
     histogram: tuple[str, ...] = ()
     statistics_target: int | None = None
 
+    @property
+    def own_type(self) -> str:
+        """The type that its operators are of: of a domain the one that it is of."""
+        return self.domain_over or self.type
+
 
 class IndexKey(Frozen):
     """One key of an index: a column, or an expression as pg_get_indexdef prints it."""
@@ -45,6 +53,11 @@ class IndexKey(Frozen):
     collation: str = ""
     descending: bool = False
     nulls_first: bool = False
+
+    @property
+    def sql(self) -> str:
+        """The column or the expression as CREATE INDEX has it."""
+        return f"({self.expression})" if self.column is None else identifier(self.column)
 
 
 class IndexFacts(Frozen):
@@ -78,7 +91,11 @@ class IndexFacts(Frozen):
 
 
 class ConstraintFacts(Frozen):
-    """A constraint; `enforced` is false for NOT ENFORCED (18 and newer)."""
+    """A constraint; `enforced` is false for NOT ENFORCED (18 and newer).
+
+    `of_partition`: no constraint by itself, but what another foreign key of the table has for one partition
+    of the table that it refers to: rows that refer to other partitions are allowed.
+    """
 
     name: str
     kind: Literal["primary", "unique", "foreign", "check", "not null", "exclusion"]
@@ -89,6 +106,7 @@ class ConstraintFacts(Frozen):
     valid: bool = True
     enforced: bool = True
     deferrable: bool = False
+    of_partition: bool = False
     definition: str = ""
 
 
@@ -169,6 +187,7 @@ class ExtendedStatisticsFacts(Frozen):
     table: str
     columns: tuple[str, ...]
     kinds: tuple[str, ...]
+    table_schema: str = "public"
 
 
 class SchemaFacts(Frozen):
@@ -191,6 +210,8 @@ class SchemaFacts(Frozen):
     settings: dict[str, str] = Field(default_factory=dict)
     extensions: tuple[str, ...] = ()
     extensions_available: tuple[str, ...] = ()
+    # Of those that are installed.
+    extension_schemas: dict[str, str] = Field(default_factory=dict)
     # Since the server's statistics were reset: by time, and because max_wal_size was reached or somebody
     # asked.
     checkpoints_timed: int | None = None

@@ -139,7 +139,9 @@ class Scratch:
             if index.unique and index.valid and index.immediate:
                 self._try(_unique_index(name, table, index))
         for constraint in table.constraints:
-            if constraint.kind == "foreign" and constraint.valid and constraint.enforced:
+            if constraint.kind != "foreign" or constraint.of_partition:
+                continue
+            if constraint.valid and constraint.enforced:
                 columns = ", ".join(identifier(one) for one in constraint.columns)
                 others = ", ".join(identifier(one) for one in constraint.referenced_columns)
                 if constraint.referenced_table in {one.name for one in self.tables}:

@@ -20,6 +20,7 @@ from pgassay.model.tuning.source import NO_RIGHT, SourceLeftOut
 from pgassay.model.workload import Statement
 from pgassay.sql_text import identifier, without_literals
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.tree import RefusedError, cast, read, substitute, walk, write
 from pgassay.tune.source.alignment import (
     LIST_ELEMENTS,
@@ -38,6 +39,7 @@ from pgassay.tune.source.use import Use
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
 from pgassay.tune.tuned_statements import values_of_heading, with_sets
+from pgassay.words import join
 from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statement_names import headed_statements
 
@@ -48,6 +50,7 @@ _PREPARED = "pgassay_tune"
 # Lines of a log that are no statement of those wanted are told from them by their fingerprint.
 _TEXTS_KEPT_MAX = 20_000
 _SHOWN_MAX = 100
+_SCHEMAS_SHOWN = 2
 _NOT_READ = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname::text = ANY (%s) AND n.nspname !~ '^pg_' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -128,6 +131,7 @@ def gather(
                 raise
             reason = str(error)
             if isinstance(error, NoValueError):
+                reason += out_of_path(each.tree, source.facts)
                 reason += _lack_of_rights(session, source.role, each.tree)
             left_out.append(
                 SourceLeftOut(name=counted.name, sql=counted.sql, share=counted.share, reason=reason)
@@ -137,6 +141,24 @@ def gather(
         weight = float(f"{counted.calls / calls_min:.4g}")
         statements.append(statement.model_copy(update={"weight": weight}))
     return ServerStatements(tuple(statements), tuple(left_out), tuple(notes))
+
+
+def out_of_path(tree: ast.Node, facts: SchemaFacts) -> str:
+    """Which schema to name for a table that the search path lacks, as the end of a reason; '' else."""
+    named = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
+    for node in walk(tree):
+        if not isinstance(node, ast.RangeVar) or node.schemaname or node.relname in named:
+            continue
+        name = str(node.relname)
+        schemas = sorted({table.schema_ for table in facts.tables if table.name == name})
+        if schemas and facts.table(name) is None:
+            more = len(schemas) - _SCHEMAS_SHOWN
+            where = join([*schemas[:_SCHEMAS_SHOWN], *([f"{more} more"] if more > 0 else [])])
+            return (
+                f"; {name} is in {where}, which the search path does not have: name one in the connection "
+                "string (options=-csearch_path=SCHEMA)"
+            )
+    return ""
 
 
 def _lack_of_rights(session: ControlSession, role: str, tree: ast.Node) -> str:
@@ -248,7 +270,7 @@ def _count(wanted: WantedStatements, tree: ast.Node, logged: LoggedValues) -> No
     except UnlikeError:
         return
     wanted.found.numeric |= numeric
-    last = max(numbers_of(tree))
+    last = max(numbers_of(tree), default=0)
     wanted.found.add(tuple(values.get(number) for number in range(1, last + 1)), logged.duration_ms)
 
 

@@ -123,6 +123,8 @@ def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
                 yield from _of_condition(scope, node)
     if isinstance(tree, ast.InsertStmt):
         yield from _inserted(tree, facts)
+        if tree.onConflictClause is not None and isinstance(tree.relation, ast.RangeVar):
+            yield from _assigned(_table_of(tree.relation, facts), items(tree.onConflictClause.targetList))
     if isinstance(tree, ast.UpdateStmt) and isinstance(tree.relation, ast.RangeVar):
         yield from _assigned(_table_of(tree.relation, facts), items(tree.targetList))
 

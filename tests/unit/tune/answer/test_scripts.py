@@ -78,6 +78,16 @@ def test_settings_come_last_since_a_provider_may_refuse_them() -> None:
     assert undone.index("ALTER SYSTEM RESET") < undone.index("DROP INDEX")
 
 
+def test_names_without_a_schema_mean_what_they_meant_when_it_was_tried() -> None:
+    """EXPLAIN and pg_get_indexdef leave the schema of a type out where the search path finds it."""
+    of_tenants = facts(table("orders")).model_copy(update={"search_path": ("Tenant 1", "public")})
+    for script in (apply_script([INDEX], of_tenants), undo_script([INDEX], of_tenants)):
+        lines = script.splitlines()
+        assert lines.index('SET search_path = "Tenant 1", public;') < lines.index("SET lock_timeout = 0;")
+    assert "search_path" not in apply_script([INDEX], facts(table("orders")))
+    assert apply_script([], of_tenants) == ""
+
+
 def test_a_setting_that_needs_a_restart_says_so() -> None:
     buffers = candidate(settings={"shared_buffers": "1GB"}, restart=True)
     assert "next restart" in apply_script([buffers], None)

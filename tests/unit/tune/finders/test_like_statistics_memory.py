@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from pglast import parse_sql
 
 from finder_samples import COLUMNS, ROWS, facts, plan, symptom
 from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.catalog_queries import DATABASE, query
-from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.facts.schema import ExtendedStatisticsFacts, SchemaFacts
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.operations.analyze import _Saved, _statistics, _Wrong
 from pgassay.tune.finders.registry import find
@@ -58,6 +59,36 @@ def test_statistics_of_other_kinds_on_the_same_columns_have_another_name() -> No
         for offer in _statistics(evidence, wrong, columns, kinds)
     }
     assert len(names) == 6 and all(len(name) <= 63 for name in names)
+
+
+def test_statistics_of_another_schema_s_table_of_that_name_are_not_its_own() -> None:
+    """As where each tenant has a schema of its own."""
+    theirs = ExtendedStatisticsFacts(
+        name="s", table="t", table_schema="tenant_1", columns=("a", "b"), kinds=("mcv",)
+    )
+    wrong = {}
+    for schema in ("tenant_1", "tenant_2"):
+        known = facts(schema_=schema).model_copy(update={"statistics": (theirs,), "search_path": (schema,)})
+        read = plan().nodes[0].model_copy(update={"relation_schema": schema})
+        evidence = FinderEvidence(symptom(plan().model_copy(update={"nodes": (read,)}), known=known))
+        (scan,) = evidence.scans
+        offers = _statistics(evidence, _Wrong(scan, 10.0, scan.node, _Saved(1.0, 1.0)), ["a", "b"], ("mcv",))
+        wrong[schema] = [offer.candidate.sql[1] for offer in offers]
+    assert wrong == {"tenant_1": [], "tenant_2": ["ANALYZE tenant_2.t"]}
+
+
+@pytest.mark.parametrize(
+    ("condition", "id_"),
+    [("((a)::text = 'x'::text)", "index:t(a)"), ("((a)::text ~~ 'x%'::text)", "index:t(a)")],
+)
+def test_a_domain_is_searched_as_the_type_that_it_is_of(condition: str, id_: str) -> None:
+    known = of_type("email")
+    columns = [each.model_copy(update={"collation": "C"}) for each in known.tables[0].columns]
+    of_text = [each.model_copy(update={"domain_over": "text"}) for each in columns]
+    found = find(symptom(plan(condition), known=facts(columns=of_text)))
+    assert id_ in {each.id for each in found}
+    # An enum's text is none that an index has.
+    assert id_ not in {each.id for each in find(symptom(plan(condition), known=facts(columns=columns)))}
 
 
 @pytest.mark.parametrize(
@@ -113,3 +144,29 @@ def test_memory_for_a_bitmap_is_a_quarter_of_the_machines_at_most(
         if "work_mem" in each.settings
     ]
     assert found == ([offered] if offered else [])
+
+
+@pytest.mark.parametrize(
+    ("schemas", "path", "opclass"),
+    [
+        ({}, ("public",), "gin_trgm_ops"),
+        ({"pg_trgm": "public"}, ("public",), "gin_trgm_ops"),
+        ({"pg_trgm": "extensions"}, ("public", "extensions"), "gin_trgm_ops"),
+        ({"pg_trgm": "My ext"}, ("public",), '"My ext".gin_trgm_ops'),
+    ],
+)
+def test_trigrams_have_the_schema_that_their_extension_was_put_into(
+    schemas: dict[str, str], path: tuple[str, ...], opclass: str
+) -> None:
+    known = of_type("text").model_copy(
+        update={
+            "extensions": ("pg_trgm",) if schemas else (),
+            "extensions_available": ("pg_trgm",),
+            "extension_schemas": schemas,
+            "search_path": path,
+        }
+    )
+    found = find(symptom(plan("(a ~~ '%abc%'::text)"), known=known))
+    (gin,) = [each for each in found if each.kind == "gin"]
+    assert f"USING gin (a {opclass})" in gin.sql[-1] and len(gin.sql) == (1 if schemas else 2)
+    assert parse_sql(gin.sql[-1])

@@ -1,11 +1,14 @@
 """Partitioning: in one transaction, with all that the table had, back with the rows as they are then."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
 import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
+from pgassay.sql_text import strip_comments
+from pgassay.tune.answer.concurrently import whole_or_warned
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate
@@ -88,6 +91,26 @@ def test_keys_and_references_are_made_again() -> None:
         'ALTER TABLE public.t_whole DROP CONSTRAINT "of it"',
         "VACUUM (ANALYZE) public.t",
     )
+
+
+def test_a_foreign_key_to_a_partitioned_table_is_one_key() -> None:
+    """The catalog has it once more for each partition: made again, those refuse rows of other partitions."""
+    of_one = FOREIGN.model_copy(
+        update={"name": "of it1", "of_partition": True, "definition": "FOREIGN KEY (a) REFERENCES u_1(id)"}
+    )
+    found = partitioned(constraints=(KEY, FOREIGN, of_one))
+    (refuses,) = [each for each in found.sql if "since this script was made" in each]
+    assert "w.conrelid = k.conrelid)) <> 1" in refuses
+    assert not any("of it1" in each or "u_1" in each for each in (*found.sql, *found.undo))
+    assert sum("FOREIGN KEY" in each for each in found.sql) == 1
+
+
+def test_a_generated_column_is_no_partition_key() -> None:
+    given = [each.model_copy(update={"generated": True}) for each in columns("integer", "1", "2000")]
+    known = facts(pages=2000, columns=given)
+    read = SEEN.nodes[0].model_copy(update={"relation": known.tables[0].name})
+    seen = symptom(SEEN.model_copy(update={"nodes": (read,)}), known=known)
+    assert not [each for each in find(seen) if each.kind == "partitioning"]
 
 
 def test_the_tables_that_its_foreign_keys_refer_to_are_locked_and_that_is_said() -> None:
@@ -181,3 +204,17 @@ def test_what_a_partitioned_table_can_not_be_given_beside_it_is_told_and_not_run
     assert "\nALTER TABLE public.t SET" not in applied and "\nALTER TABLE public.t RESET" not in undone
     # Without partitioning it is run.
     assert "Nothing to take back" not in undo_script([fix], known)
+
+
+def test_a_name_ends_neither_a_comment_nor_a_quoted_block() -> None:
+    """Whoever made the data may have put SQL into the names that stand in a script."""
+    name = "t$pgassay$;\nDROP TABLE lost; --"
+    other = index("x", "a", definition="CREATE INDEX x ON public.t USING btree (a)")
+    found = partitioned(other, name=name)
+    known = facts(other, pages=2000, columns=columns("integer", "1", "2000"), name=name)
+    fix = samples.candidate("beside", sql=("DROP INDEX public.x",), undo=("CREATE INDEX x ON public.t (a)",))
+    for script in (apply_script([found, fix], known), undo_script([found, fix], known)):
+        quoted = strip_comments(re.sub(r"^\\.*", "", script, flags=re.MULTILINE))
+        assert "lost" not in quoted
+    made = whole_or_warned('"public"."x$pgassay$; DROP TABLE lost; --"', '"public"."t"')
+    assert "lost" not in strip_comments(made)

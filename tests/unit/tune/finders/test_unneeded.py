@@ -63,6 +63,7 @@ def test_never_scanned_is_told_and_not_tried_before_a_month_was_counted(
     (found,) = find(symptom(READ, known=known))
     assert found.described is not tried and bool(found.why_not) is not tried
     assert "scans on standbys are counted there: check on each with SELECT idx_scan FROM" in found.reason
+    assert "AND schemaname = 'public'" in found.reason
 
 
 def test_standbys_that_the_server_knows_are_named() -> None:
@@ -109,3 +110,15 @@ def test_what_is_written_is_the_table_of_that_schema() -> None:
     other = mine.model_copy(update={"schema_": "other", "indexes": indexes})
     known = facts().model_copy(update={"tables": (mine, other)})
     assert [each.id for each in find(symptom(read, known=known))] == ["drop-index:public.two"]
+
+
+def test_what_several_schemas_have_is_told_apart() -> None:
+    """With a schema for each tenant all of them have an index of that name."""
+    names = []
+    for schema in ("public", "tenant_1"):
+        twice = [
+            index(name, "a", schema_=schema, definition="CREATE INDEX x ON t (a)") for name in ("x", "y")
+        ]
+        found = find(symptom(plan(), known=facts(*twice, schema_=schema)))
+        names += [each.title for each in found if each.kind == "unneeded-index"]
+    assert names == ["Drop the index y (duplicate)", "Drop the index tenant_1.y (duplicate)"]

@@ -230,3 +230,10 @@ def test_statements_with_lists_of_other_lengths_each_take_the_values_of_their_ow
     ]
     read_logged([two, three], log, "shop")
     assert (two.found.chosen(), three.found.chosen()) == ((("1", "2"),), (("3", "4", "5"),))
+
+
+def test_a_statement_without_parameters_is_met_in_a_log_like_any_other() -> None:
+    text = "SELECT count(*) FROM orders"
+    statement = wanted(text)
+    read_logged([statement], [LoggedValues(text, (), 1.0)], "shop")
+    assert statement.found.chosen() == ((),)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import read, write
+from pgassay.tune.source.gather import out_of_path
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import Drawn, NoValueError, age_bounds, draw
 
@@ -109,6 +110,15 @@ def test_what_was_made_up_is_said() -> None:
     assert [word for sentence in said for word in ("LIKE", "arrays", "OFFSET") if word in sentence] == [
         "OFFSET", "LIKE", "arrays",
     ]  # fmt: skip
+
+
+def test_what_an_upsert_sets_has_values_too() -> None:
+    upsert = (
+        "INSERT INTO orders (id, customer) VALUES ($1, $2) ON CONFLICT (id) "
+        "DO UPDATE SET status = $3, total = orders.total + $4"
+    )
+    sets = drawn(upsert, types="numeric").sets
+    assert {values[2] for values in sets} == {"Open", "odd"} and {values[3] for values in sets} == {"1"}
 
 
 def test_new_rows_get_keys_that_no_row_has_and_no_other_set() -> None:
@@ -227,3 +237,20 @@ def test_every_parameter_of_conditions_on_columns_has_a_value_in_each_set(condit
     sets = drawn(sql).sets
     assert 1 <= len(sets) <= 2
     assert all(len(values) == len(numbers_of(read(sql))) and None not in values for values in sets)
+
+
+def test_a_table_that_only_other_schemas_have_is_told_with_what_to_type() -> None:
+    """As where each tenant has a schema, and an application sets the search path."""
+    tables = tuple(
+        TableFacts(schema_=schema, name="bills", kind="table", columns=())
+        for schema in ("Tenant 1", "tenant_2", "tenant_3")
+    )
+    known = FACTS.model_copy(update={"tables": (*FACTS.tables, *tables)})
+    said = out_of_path(read("SELECT * FROM bills WHERE id = $1"), known)
+    assert said == (
+        "; bills is in Tenant 1, tenant_2 and 1 more, which the search path does not have: name one in the "
+        "connection string (options=-csearch_path=SCHEMA)"
+    )
+    for sql in ("SELECT * FROM orders", "SELECT * FROM tenant_2.bills", "SELECT * FROM nowhere"):
+        assert out_of_path(read(sql), known) == ""
+    assert out_of_path(read("WITH bills AS (SELECT 1) SELECT * FROM bills"), known) == ""

@@ -8,10 +8,8 @@ of a partitioned table sets what partitions made later inherit.
 
 from string import Template
 
-from pgassay.sql_text import constant
+from pgassay.sql_text import constant, dollar_mark
 from pgassay.tune.facts.schema import TableFacts
-
-_MARK = "$pgassay$"
 
 _BEFORE = Template("""DO $mark
 DECLARE old pg_class; what text; advice text;
@@ -23,6 +21,11 @@ BEGIN
       FROM pg_publication p
         JOIN pg_publication_tables t USING (pubname) JOIN pg_namespace n ON n.nspname = t.schemaname
       WHERE n.oid = old.relnamespace AND t.tablename = old.relname AND NOT p.pubviaroot
+    UNION ALL
+    SELECT format('publication %s leaves it out, and would publish the new one', p.pubname),
+        'DROP PUBLICATION first, and create it again afterwards, with the new table in its EXCEPT.'
+      FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+      WHERE r.prrelid = old.oid AND (to_jsonb(r) ->> 'prexcept')::bool
     UNION ALL
     SELECT format('index %s has a tablespace of its own', c.relname),
         'ALTER INDEX ... SET TABLESPACE to that of the table first.'
@@ -88,7 +91,8 @@ BEGIN
     UNION ALL
     SELECT 'keys or indexes were added or dropped since this script was made', 'Run pgassay tune again.'
       WHERE (SELECT count(*) FROM pg_index WHERE indrelid = old.oid AND indisvalid) <> $indexes
-        OR (SELECT count(*) FROM pg_constraint WHERE conrelid = old.oid AND contype = 'f') <> $foreign
+        OR (SELECT count(*) FROM pg_constraint k WHERE conrelid = old.oid AND contype = 'f' AND NOT EXISTS
+          (SELECT FROM pg_constraint w WHERE w.oid = k.conparentid AND w.conrelid = k.conrelid)) <> $foreign
   ) r (what, advice) LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION '%', what USING HINT = advice;
@@ -231,13 +235,14 @@ def before_the_rows(old: str, new: str, table: TableFacts) -> str:
     `old`, `new`: names as SQL has them, with their schemas; `new` is partitioned and has no partitions yet.
     `table`: the old one as the script knows it, which names its columns, keys and indexes.
     """
+    columns = f"ARRAY[{', '.join(constant(each.name) for each in table.columns)}]::name[]"
     return _BEFORE.substitute(
-        mark=_MARK,
+        mark=dollar_mark(old, new, columns),
         source=constant(old),
         target=constant(new),
-        columns=f"ARRAY[{', '.join(constant(each.name) for each in table.columns)}]::name[]",
+        columns=columns,
         indexes=sum(each.valid for each in table.indexes),
-        foreign=sum(each.kind == "foreign" for each in table.constraints),
+        foreign=sum(each.kind == "foreign" and not each.of_partition for each in table.constraints),
     )
 
 
@@ -247,9 +252,9 @@ def after_the_rows(old: str, new: str) -> str:
     That is its owner, privileges, comments, statistics targets and replica identity, the storage parameters
     of its keys, the sequences that its columns own, and its places in publications, which the old one leaves.
     """
-    return _AFTER.substitute(mark=_MARK, source=constant(old), target=constant(new))
+    return _AFTER.substitute(mark=dollar_mark(old, new), source=constant(old), target=constant(new))
 
 
 def unchanged(new: str, old: str) -> str:
     """A DO block that refuses to go back where the new table has what would be lost with it."""
-    return _UNCHANGED.substitute(mark=_MARK, source=constant(new), target=constant(old))
+    return _UNCHANGED.substitute(mark=dollar_mark(old, new), source=constant(new), target=constant(old))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from pgassay.sql_text import identifier
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
@@ -21,6 +22,7 @@ from pgassay.tune.finders.evidence.work import index_ms, width_of
 
 _LETTERS = re.compile(r"[^\W_]{3}")
 _SEARCH_MS = 0.05
+_TRIGRAMS = "gin_trgm_ops"
 # Entries of a row's elements compress well: about half of the column's width, more for trigrams.
 _SIZE_OF_WIDTH, _TRIGRAMS_OF_WIDTH = 0.6, 1.5
 
@@ -33,14 +35,16 @@ def _key(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> tup
         return None
     is_expression = condition.column is None
     if condition.kind == "contains":
-        if column is not None and column.type.endswith("[]"):
+        if column is not None and column.own_type.endswith("[]"):
             return Key(text), "arrays that have the elements"
-        if column is not None and column.type == "jsonb":
+        if column is not None and column.own_type == "jsonb":
             opclass = "jsonb_path_ops" if condition.operator in ("@>", "@?") else ""
             return Key(text, opclass=opclass), "documents that have the keys or values"
         return None
     if condition.kind == "match":
-        if (column is not None and column.type == "tsvector") or (is_expression and "to_tsvector" in text):
+        if (column is not None and column.own_type == "tsvector") or (
+            is_expression and "to_tsvector" in text
+        ):
             return Key(text, is_expression=is_expression), "documents that have the words"
         return None
     if condition.kind in ("like", "ilike", "regex") and condition.values:
@@ -50,8 +54,15 @@ def _key(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> tup
         # A fixed beginning is a B-tree's.
         from_start = condition.kind == "like" and pattern[:1] not in ("%", "_")
         if _LETTERS.search(pattern) and not from_start:
-            return Key(text, is_expression=is_expression, opclass="gin_trgm_ops"), "texts with these letters"
+            opclass = _of_extension(evidence.facts, "pg_trgm", _TRIGRAMS)
+            return Key(text, is_expression=is_expression, opclass=opclass), "texts with these letters"
     return None
+
+
+def _of_extension(facts: SchemaFacts, extension: str, name: str) -> str:
+    """The name of what an extension has, with its schema where the search path does not find that."""
+    schema = facts.extension_schemas.get(extension)
+    return name if schema is None or schema in facts.search_path else f"{identifier(schema)}.{name}"
 
 
 def _is_there(scan: TableScan, key: Key) -> bool:
@@ -66,7 +77,7 @@ def _is_there(scan: TableScan, key: Key) -> bool:
             and (have.opclass != "jsonb_path_ops" or key.opclass == have.opclass)
             for have in index.keys
         )
-        and (key.opclass != "gin_trgm_ops" or any("trgm" in have.opclass for have in index.keys))
+        and (not key.opclass.endswith(_TRIGRAMS) or any("trgm" in have.opclass for have in index.keys))
         for index in scan.table.indexes
     )
 
@@ -78,7 +89,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             if found is None or _is_there(scan, found[0]):
                 continue
             key, what = found
-            trigrams = key.opclass == "gin_trgm_ops"
+            trigrams = key.opclass.endswith(_TRIGRAMS)
             rows = evidence.rows_of(scan.table)
             wanted = fetched(scan, [condition], rows) * (2 if trigrams else 1)
             after = index_ms(scan, wanted, evidence.symptom.machine) + _SEARCH_MS

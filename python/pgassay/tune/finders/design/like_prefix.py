@@ -43,7 +43,7 @@ def _opclass(evidence: FinderEvidence, scan: TableScan, condition: Condition) ->
         return "text_pattern_ops"
     # format_type's names; blank-padded characters have operators of their own.
     for name, opclass in (("character varying", "varchar"), ("character", "bpchar")):
-        if column.type == name or column.type.startswith(f"{name}("):
+        if column.own_type == name or column.own_type.startswith(f"{name}("):
             return f"{opclass}_pattern_ops"
     return "text_pattern_ops"
 

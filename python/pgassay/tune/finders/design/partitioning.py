@@ -29,7 +29,7 @@ from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import ranges
 from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows, unchanged
-from pgassay.tune.finders.evidence.building import defined_anew, place
+from pgassay.tune.finders.evidence.building import defined_anew, place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
@@ -126,7 +126,7 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
         or any(each.identity for each in table.columns)
     ):
         return f"{table.name} has triggers, rules, policies or an identity column"
-    for constraint in table.constraints:
+    for constraint in _own(table):
         if constraint.kind == "exclusion":
             return f"{constraint.name} is an exclusion constraint"
         if not (constraint.valid and constraint.enforced):
@@ -134,6 +134,11 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
         if constraint.kind in _MADE_AGAIN and _again(table, constraint) is None:
             return f"{constraint.name} can't be made again"
     return ""
+
+
+def _own(table: TableFacts) -> list[ConstraintFacts]:
+    """The table's constraints, without what its foreign keys have for each partition that they refer to."""
+    return [each for each in table.constraints if not each.of_partition]
 
 
 def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
@@ -158,7 +163,7 @@ def _sql(
     where, old_name = place(table), identifier(bounded(table.name, "_whole"))
     old = f"{schema}.{old_name}"
     keys = [each for each in table.constraints if each.kind in ("primary", "unique")]
-    foreign = [each for each in table.constraints if each.kind == "foreign"]
+    foreign = [each for each in _own(table) if each.kind == "foreign"]
     made = [
         f"ALTER TABLE {where} RENAME TO {old_name}",
         # Names that statements and drivers use (ON CONFLICT ON CONSTRAINT) are the new table's.
@@ -177,7 +182,7 @@ def _sql(
         for index in table.indexes
         if index.constraint is None and index.valid and index.definition
     ]
-    again = (_again(table, each) for each in table.constraints if each.kind in _MADE_AGAIN)
+    again = (_again(table, each) for each in _own(table) if each.kind in _MADE_AGAIN)
     made += [statement for statement in again if statement is not None]
     made.append(after_the_rows(old, where))
     # Rows that stay behind would keep what they refer to from being deleted.
@@ -235,7 +240,8 @@ def _time(evidence: FinderEvidence, scan: TableScan) -> float:
 def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: str) -> Iterator[FinderOffer]:
     table = scans[0].table
     column = table.column(key)
-    if column is None or abs(column.correlation or 0.0) > CORRELATION_MAX:
+    # PostgreSQL partitions by no column that it computes itself.
+    if column is None or column.generated or abs(column.correlation or 0.0) > CORRELATION_MAX:
         return
     whole = [scan for scan in scans if scan.is_sequential]
     helped = [
@@ -259,7 +265,7 @@ def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: st
             id=f"partitions:{place(table)}:{how.lower()}({identifier(key)})",
             layer="design",
             kind="partitioning",
-            title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",
+            title=f"Partition {shown(table)} by {how.lower()} of {key} into {len(parts)}",
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
             f"{percent_rounded(helped[0].rows / max(helped[0].rows_in, 1.0))} through{words}; statements "
             f"without {key} would open every partition, unique keys must have it, "

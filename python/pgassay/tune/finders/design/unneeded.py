@@ -22,7 +22,7 @@ from pgassay.sql_text import constant, identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import defined_anew
+from pgassay.tune.finders.evidence.building import defined_anew, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import size_in_words
 from pgassay.words import join
@@ -89,7 +89,10 @@ def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFact
     scans = others + (table.sequential_scans or 0)
     if scans < SCANS_MIN:
         return None
-    ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)}"
+    ask = (
+        f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)} "
+        f"AND schemaname = {constant(index.schema_)}"
+    )
     known = evidence.facts.standbys
     named = f" ({join(known)})" if known else ""
     standbys = f"scans on standbys{named} are counted there: check on each with {ask}"
@@ -158,7 +161,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                     id=f"drop-index:{index.schema_}.{index.name}",
                     layer="design",
                     kind="unneeded-index",
-                    title=f"Drop the index {index.name} ({kind})",
+                    title=f"Drop the index {shown(index)} ({kind})",
                     reason=f"{index.name} takes {size_in_words(index.bytes)} and is maintained by every "
                     f"write: {why}",
                     statements=tuple(saving.statement for saving in savings),

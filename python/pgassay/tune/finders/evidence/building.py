@@ -109,6 +109,11 @@ def place(table: TableFacts) -> str:
     return f"{identifier(table.schema_)}.{identifier(table.name)}"
 
 
+def shown(one: TableFacts | IndexFacts) -> str:
+    """A name for a reader: with its schema where that is not the usual one, as others may have the name."""
+    return one.name if one.schema_ == "public" else f"{one.schema_}.{one.name}"
+
+
 def defined_anew(definition: str, *, name: str | None = None) -> str:
     """pg_get_indexdef's statement as one for the whole table, partitions included, under this name or none.
 

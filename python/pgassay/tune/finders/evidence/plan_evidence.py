@@ -233,7 +233,8 @@ _WITHOUT_ZONE = re.compile(r"timestamp(\(\d\))? without time zone|date")
 
 def checked(condition: Condition, table: TableFacts) -> Condition:
     """The condition with what the columns' types say of it."""
-    types = {name: column.type for name in condition.columns if (column := table.column(name)) is not None}
+    known = (table.column(name) for name in condition.columns)
+    types = {column.name: column.own_type for column in known if column is not None}
     if condition.cast and not types.get(condition.column or "", "").startswith(_TEXT_TYPES):
         return replace(condition, kind="other", column=None)
     # Of a timestamp with time zone, expressions depend on the session's zone: stable, not immutable.

@@ -24,7 +24,7 @@ from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.conditions import sort_columns
 from pgassay.tune.finders.evidence.plan_evidence import (
     JOINS,
@@ -171,7 +171,7 @@ def _offer(
 def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for wrong in wrong_scans(evidence):
         table = wrong.scan.table
-        where, name = place(table), table.name
+        where, name = place(table), shown(table)
         if is_stale(evidence, wrong.scan.read_table):
             # Of the partition that was read: autovacuum never analyses the table that has it.
             read = wrong.scan.read_table
@@ -208,7 +208,7 @@ def _extended(evidence: FinderEvidence, wrong: _Wrong) -> Iterator[FinderOffer]:
         before = column.statistics_target if column.statistics_target is not None else -1
         yield _offer(
             wrong, "statistics-target", f"statistics-target:{where}.{name}",
-            f"A larger statistics target for {table.name}.{columns[0]}",
+            f"A larger statistics target for {shown(table)}.{columns[0]}",
             f"{_sentence(wrong)}; the list of its {len(column.common)} most common values is full",
             (f"ALTER TABLE {where} ALTER COLUMN {name} SET STATISTICS {TARGET}", f"ANALYZE {where}"),
             f"ALTER TABLE {where} ALTER COLUMN {name} SET STATISTICS {before}",
@@ -220,7 +220,8 @@ def _statistics(
 ) -> Iterator[FinderOffer]:
     table = wrong.scan.table
     for have in evidence.facts.statistics:
-        if have.table == table.name and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
+        is_of_it = (have.table_schema, have.table) == (table.schema_, table.name)
+        if is_of_it and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
             return
     listed = ", ".join(identifier(name) for name in columns)
     id_ = f"statistics:{place(table)}({listed}):{','.join(kinds)}"
@@ -229,7 +230,7 @@ def _statistics(
     qualified = f"{identifier(table.schema_)}.{name}"
     yield _offer(
         wrong, "extended-statistics", id_,
-        f"Extended statistics ({', '.join(kinds)}) on {table.name} ({listed})",
+        f"Extended statistics ({', '.join(kinds)}) on {shown(table)} ({listed})",
         f"{_sentence(wrong)}; the columns {listed} depend on each other, which only extended statistics show",
         (f"CREATE STATISTICS {qualified} ({', '.join(kinds)}) ON {listed} FROM {place(table)}",
          f"ANALYZE {place(table)}"),

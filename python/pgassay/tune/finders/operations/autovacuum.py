@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.operations.vacuum import harmed
 
@@ -39,7 +39,7 @@ def _remedy(
     evidence: FinderEvidence, table: TableFacts
 ) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
     """Id, title, SQL, why, and settings."""
-    where, name = place(table), table.name
+    where, name = place(table), shown(table)
     if table.options.get("autovacuum_enabled", "on").lower() in _OFF:
         return (
             f"autovacuum:{where}:enabled", f"Enable autovacuum for {name}",

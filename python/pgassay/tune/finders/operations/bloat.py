@@ -14,7 +14,7 @@ from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes, expected_pages
 
@@ -52,7 +52,7 @@ def _table(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
             id=f"rewrite:{where}",
             layer="operations",
             kind="bloat",
-            title=f"Rewrite the table {table.name}",
+            title=f"Rewrite the table {shown(table)}",
             reason=f"{table.name} takes {table.pages:,} pages; its {rows:,.0f} rows need about "
             f"{needed:,.0f}; it is locked against reads and writes meanwhile"
             f"{_unlocked(table) if has_repack else ''}",
@@ -99,7 +99,7 @@ def _index(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
             id=f"reindex:{name}",
             layer="operations",
             kind="bloat",
-            title=f"Rebuild the index {index.name}",
+            title=f"Rebuild the index {shown(index)}",
             reason=f"{index.name} takes {index.pages:,} pages; {rows:,.0f} entries need about "
             f"{needed:,.0f}; a "
             f"scan went through {touched:,}",

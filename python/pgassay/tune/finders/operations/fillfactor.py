@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.words import percent_rounded
 
@@ -65,7 +65,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                     id=f"fillfactor:{where}",
                     layer="operations",
                     kind="fillfactor",
-                    title=f"Keep a fifth of {table.name}'s pages free for updates",
+                    title=f"Keep a fifth of {shown(table)}'s pages free for updates",
                     reason=f"of {updated:,.0f} updates {percent_rounded(hot / updated)} were HOT, though the "
                     f"statement sets no column of an index{moved}: pages were full, and {count} indexes got "
                     "new entries; a fifth of free space takes a quarter more disk space, and "

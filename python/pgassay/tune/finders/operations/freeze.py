@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 
 AGE_TIMES_MIN = 1.25
@@ -43,7 +43,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             layer="operations",
             kind="freeze",
             title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} that autovacuum does not reach",
-            reason=f"{worst.name} is {age:,} {kind} old, and autovacuum should have frozen it at "
+            reason=f"{shown(worst)} is {age:,} {kind} old, and autovacuum should have frozen it at "
             f"{limits[kind]:,.0f}: it is switched off, too slow, or held up by an old transaction, a "
             f"prepared one or a replication slot; {sum(each[1].pages for each in old):,} pages in all",
             statements=(),

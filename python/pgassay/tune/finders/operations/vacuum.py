@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import place, shown
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import FETCH_MS, index_ms
 from pgassay.words import percent_rounded
@@ -89,7 +89,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                 id=f"vacuum:{where}",
                 layer="operations",
                 kind="vacuum",
-                title=f"VACUUM {scan.read_table.name}",
+                title=f"VACUUM {shown(scan.read_table)}",
                 reason=why,
                 statements=(),
                 sql=(f"VACUUM (ANALYZE) {where}",),
