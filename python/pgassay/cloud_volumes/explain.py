@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from pgassay.cloud_volumes.catalogue import LoadedCatalogue
 from pgassay.cloud_volumes.closed_forms import deliveries, offer_of
-from pgassay.cloud_volumes.parse import is_fixed, parse_volume, plain
+from pgassay.cloud_volumes.parse import is_fixed, parse_volume, plain, range_of
 from pgassay.cloud_volumes.price import price_of
 from pgassay.cloud_volumes.volume_limits import limits_of, model_of
+from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, PriceList, VolumeEntry
 from pgassay.model.volumes.offer import (
     CatalogueFacts,
@@ -22,6 +23,8 @@ from pgassay.model.volumes.offer import (
 
 # The normal quantile of 0.99.
 _Z_99 = 2.3263478740408408
+# What an example of a type orders.
+_USUAL_GIB, _USUAL_IOPS = 500, 10_000
 
 
 def list_types(loaded: LoadedCatalogue) -> VolumesResult:
@@ -125,13 +128,7 @@ def _type_of(name: str, catalogue: Catalogue) -> VolumeType:
     keys += ["flush_latency"] if entry.instance else ["flush_latency", "first_touch"]
     keys += ["region"] if entry.instance else ["instance", "region"]
     first, last = entry.ranges[0], entry.ranges[-1]
-    size = "" if is_fixed(entry) else f",size={max(first.from_gib, min(500, last.to_gib))}GiB"
-    required = any(
-        operations is not None and operations.settable is not None and operations.settable.required
-        for operations, _ in rates
-    )
-    example = f"{name}{size}{',iops=10000' if required else ''}"
-    ordered = parse_volume(example, catalogue)
+    example, ordered = _example(name, catalogue)
     return VolumeType(
         name=name,
         provider=entry.provider,
@@ -143,3 +140,32 @@ def _type_of(name: str, catalogue: Catalogue) -> VolumeType:
         limits=tuple(offer_of(limit) for limit in limits_of(ordered, catalogue)),
         price=price_of(ordered, catalogue),
     )
+
+
+def _example(name: str, catalogue: Catalogue) -> tuple[str, VolumeSpec]:
+    """A text that orders the type, of its largest size where the usual one is not sold with its operations.
+
+    Raises UsageError for a type that can't be ordered so.
+    """
+    entry = catalogue.volumes[name]
+    first, last = entry.ranges[0], entry.ranges[-1]
+    usual_gib = max(first.from_gib, min(_USUAL_GIB, last.to_gib))
+    text = _text_of_size(name, entry, usual_gib)
+    try:
+        return text, parse_volume(text, catalogue)
+    except UsageError:
+        text = _text_of_size(name, entry, last.to_gib)
+        return text, parse_volume(text, catalogue)
+
+
+def _text_of_size(name: str, entry: VolumeEntry, size_gib: int) -> str:
+    """The volume of this size, with as many operations as are usual or can be had where some must be ordered."""
+    text = name if is_fixed(entry) else f"{name},size={size_gib}GiB"
+    rate = range_of(entry, size_gib).operations
+    if rate is None or rate.settable is None or not rate.settable.required:
+        return text
+    sold, included = rate.settable, rate.of_size(size_gib)
+    most = sold.maximum
+    if sold.per_gib is not None:
+        most = min(most, max(included, sold.per_gib * size_gib))
+    return f"{text},iops={math.ceil(max(sold.minimum or 1, included, math.floor(min(_USUAL_IOPS, most))))}"

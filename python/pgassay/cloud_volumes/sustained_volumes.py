@@ -1,7 +1,7 @@
 """Volumes that sustain, without credits, what another one gave while its credits lasted."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pgassay.cloud_volumes.explain import text_of
@@ -40,7 +40,7 @@ def sustained_volumes(
         if name != spec.name and _is_choice(spec, name, catalogue)
         for each in _of_type(name, entry, spec, catalogue, demand)
     ]
-    priced = sorted((_priced(each, catalogue) for each in others), key=_by_price)
+    priced = sorted((_priced(each, catalogue) for each in others), key=_by_price(spec, catalogue))
     return (*([_priced(same, catalogue)] if same is not None else []), *priced[:1])
 
 
@@ -60,7 +60,8 @@ def cheapest_sustained(
             for each in _of_type(name, entry, spec, catalogue, demand)
         ]
         if found:
-            return min(found, key=lambda each: _by_price(_priced(each, catalogue)))
+            by_price = _by_price(spec, catalogue)
+            return min(found, key=lambda each: by_price(_priced(each, catalogue)))
     return None
 
 
@@ -71,8 +72,16 @@ def _is_choice(spec: VolumeSpec, name: str, catalogue: Catalogue) -> bool:
     return same_provider and is_of_service[0] == is_of_service[1] and entry.instance is None
 
 
-def _by_price(each: SustainedVolume) -> tuple[bool, float]:
-    return each.per_month is None, each.per_month or 0.0
+def _by_price(
+    spec: VolumeSpec, catalogue: Catalogue
+) -> Callable[[SustainedVolume], tuple[bool, bool, float]]:
+    """The key of the cheapest: of several currencies that of the volume first, as nobody knows their rates."""
+    currency = price_of(spec, catalogue).currency
+
+    def key(each: SustainedVolume) -> tuple[bool, bool, float]:
+        return each.per_month is None, each.currency != currency, each.per_month or 0.0
+
+    return key
 
 
 def _priced(spec: VolumeSpec, catalogue: Catalogue) -> SustainedVolume:

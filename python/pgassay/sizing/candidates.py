@@ -15,7 +15,7 @@ from pgassay.storage.storage_options import split_wal
 # A larger volume is bought for its operations.
 _SIZE_STEPS = (1, 1.5, 2, 3, 5, 8, 12, 20, 34, 54, 80, 140)
 _OPERATIONS_STEPS = (1, 4 / 3, 5 / 3, 2, 8 / 3, 4, 16 / 3, 8, 12, 16, 24)
-_OPERATIONS_REQUIRED = (1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 32_000, 64_000)
+_OPERATIONS_REQUIRED = (1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 32_000, 64_000, 128_000)
 _THROUGHPUT_STEPS = (1, 1.6, 2, 4, 8, 16)
 CANDIDATES_MAX = 500
 
@@ -217,14 +217,14 @@ def _sizes(entry: VolumeEntry, needed_gib: int, most: int) -> list[int]:
 
 
 def _amounts(rate: Rate | None, size_gib: int, steps: Sequence[float]) -> list[float | None]:
-    """What is included (None), and what can be ordered beyond it."""
+    """What is included (None), and what can be ordered beyond it, up to the most that is sold."""
     if rate is None or rate.settable is None:
         return [None]
-    most = rate.settable.maximum
+    least, most = rate.settable.minimum or 0.0, rate.settable.maximum
     if rate.settable.required:
-        return [float(each) for each in _OPERATIONS_REQUIRED if each <= most]
+        return sorted({most, *(float(each) for each in _OPERATIONS_REQUIRED if least <= each <= most)})
     included = rate.of_size(size_gib)
-    return [None, *sorted({float(round(min(included * step, most))) for step in steps[1:]})]
+    return [None, *sorted({most, *(float(round(min(included * step, most))) for step in steps[1:])})]
 
 
 def _option(key: str, amount: float | None) -> str:

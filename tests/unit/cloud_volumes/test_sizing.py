@@ -115,6 +115,14 @@ def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
     assert named.price_per_month is None
 
 
+@pytest.mark.parametrize("name", ["gp3", "io2"])
+def test_the_most_that_is_sold_of_a_type_is_a_candidate(name: str) -> None:
+    rate = LOADED.catalogue.volumes[name].ranges[-1].operations
+    assert rate is not None and rate.settable is not None
+    ordered = [each.data.spec.iops or 0 for each in candidates(LOADED, 500) if each.data.spec.name == name]
+    assert max(ordered) == rate.settable.maximum
+
+
 @settings(max_examples=25, deadline=None)
 @given(size_gib=st.integers(1, 100_000))
 def test_whatever_is_to_be_stored_there_are_candidates_or_a_sentence(size_gib: int) -> None:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pgassay.cloud_volumes.catalogue import load_catalogue
-from pgassay.cloud_volumes.explain import explain, list_types
+from pgassay.cloud_volumes.explain import explain, list_types, text_of
 from pgassay.cloud_volumes.parse import KEYS, parse_volume
 from pgassay.cloud_volumes.pattern import parse_pattern
+from pgassay.cloud_volumes.sustained_volumes import cheapest_sustained, sustained_volumes
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue
 from pgassay.model.volumes.offer import VolumeSpec
@@ -229,6 +230,39 @@ def test_a_file_of_ones_own_adds_and_corrects(tmp_path: Path) -> None:
     assert [(source.title, source.read) for source in cheap.sources] == [(str(own), "2026-10-01")]
     facts = list_types(loaded).catalogue
     assert (facts.date, facts.files) == (CATALOGUE.date, (str(own),))
+
+
+@pytest.mark.parametrize(
+    ("sold", "example"),
+    [
+        ("maximum = 5000", "cheap,size=500GiB,iops=5000"),
+        ("maximum = 50000, per_gib = 3", "cheap,size=500GiB,iops=1500"),
+        ("maximum = 50000, minimum = 20000", "cheap,size=500GiB,iops=20000"),
+        ("maximum = 50000, minimum = 2000, per_gib = 3", "cheap,size=1000GiB,iops=3000"),
+    ],
+)
+def test_a_volume_of_ones_own_that_is_sold_with_its_operations_is_listed(
+    tmp_path: Path, sold: str, example: str
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(OWN.replace("{ base = 500,", f"{{ settable = {{ {sold}, required = true }},"))
+    loaded = load_catalogue([own])
+    assert next(kind.example for kind in list_types(loaded).types if kind.name == "cheap") == example
+
+
+def test_the_cheapest_is_one_in_the_currency_of_the_volume(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    euros = 'provider = "aws"\nregion = "eu"\ncurrency = "EUR"\ndate = "2026-10"'
+    own.write_text(f"[prices.eu]\n{euros}\n[prices.eu.volumes]\nio1 = {{ per_gib = 0.001 }}\n")
+    loaded = load_catalogue([own]).catalogue
+    volume = parse_volume("gp2,size=40GiB", loaded)
+    found = sustained_volumes(volume, loaded, 2900, 23e6)
+    assert [(each.volume, each.currency) for each in found] == [
+        ("gp2,size=967GiB", "USD"),
+        ("gp3,size=40GiB", "USD"),
+    ]
+    other = cheapest_sustained(volume, loaded, 70_000, 1e6)
+    assert other is not None and text_of(other) == "gp3,size=140GiB,iops=70000"
 
 
 def test_each_of_several_files_is_the_source_of_its_own_entries(tmp_path: Path) -> None:
