@@ -14,6 +14,7 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
+from pgassay.environment.server.settings import storable_value
 from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import PgbenchOptions
 
@@ -169,9 +170,12 @@ class ChangedSetting(TypedDict):
 
 
 def changed_settings(session: ControlSession) -> list[ChangedSetting]:
-    """Those that somebody set to another value than the default; none where they can't be read."""
+    """Those that somebody set to another value than the default; none where they can't be read.
+
+    A value that may hold a password, as that of primary_conninfo, is not among what is told of it.
+    """
     try:
         rows = session.execute(_QUERY, [list(_OF_NO_SPEED)]).fetchall()
     except psycopg.Error:
         return []
-    return [{"name": str(name), "value": str(value)} for name, value in rows]
+    return [{"name": str(name), "value": storable_value(str(name), str(value))} for name, value in rows]
