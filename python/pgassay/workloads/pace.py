@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +19,8 @@ MEAN_LATENCY = Metric(name="mean latency", unit="ms", better="lower", latency="m
 _PART = re.compile(r"(?P<first>[^/.]+(?:\.\d+)?)(?:\.\.(?P<last>[^/]+?))?(?:/(?P<for>.+))?")
 _SPEED = re.compile(r"(?P<path>.+)@(?P<speed>\d{1,9}(?:\.\d{1,6})?)")
 _WHERE = "workload option rate"
+# What may be written behind a rate as if it were one of that unit.
+_UNITS = frozenset({*quantities.SECONDS_OF, "sec", "second", "minute", "hour"})
 # As csv has it; no number is as long.
 _FIELD_CHARACTERS_MAX = 131_072
 
@@ -28,6 +30,13 @@ def curve_duration(options: Mapping[str, str]) -> str | None:
     if "curve" not in options:
         return None
     return f"{_curve(options['curve'])[-1][0]:.12g}s"
+
+
+def placed_curve(typed: str, place: Callable[[str], str]) -> str:
+    """The value of `curve=` with its file where `place` says; it is given the file as typed."""
+    match = _SPEED.fullmatch(typed)
+    path = match["path"] if match else typed
+    return f"{place(path)}{typed.removeprefix(path)}" if path else typed
 
 
 def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload option") -> LoadSpec:
@@ -91,6 +100,11 @@ def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:
         last = first if match["last"] is None else _rate(match["last"], where)
         points.append((seconds, first))
         if match["for"] is not None:
+            if match["for"].strip() in _UNITS:
+                raise UsageError(
+                    f"{where}: '{part.strip()}' has a unit, and behind the / stands how long the rate lasts: "
+                    f"{_EXAMPLES}"
+                )
             seconds += quantities.seconds(match["for"], where, least=0.001, example="500..5000/60s")
             points.append((seconds, last))
         elif number < len(parts) or match["last"] is not None:
@@ -134,7 +148,7 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
         try:
             seconds, rate = (float(cell) for cell in row)
         except ValueError as error:
-            if line == 1 and len(row) == 2:
+            if line == 1 and len(row) == 2 and not _is_number(row[0]):
                 continue  # names of the columns
             raise UsageError(f"{path}, line {line}: write two numbers, seconds,rate") from error
         if not (math.isfinite(seconds) and seconds >= 0 and 0 <= rate <= RATE_MAX):
@@ -153,6 +167,13 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     if all(rate == 0 for _, rate in points) or points[-1][0] <= 0:
         raise UsageError(f"{path}: no transaction would ever run: give rates above 0 for some time")
     return tuple(points)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not math.isnan(float(cell))
+    except ValueError:
+        return False
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:

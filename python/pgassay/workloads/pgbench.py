@@ -9,14 +9,14 @@ from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
 from pgassay.value_syntax import option_lists as typed_options
 from pgassay.value_syntax import quantities
-from pgassay.workloads import holding
+from pgassay.workloads import holding, pace
 from pgassay.workloads.pgbench_builtin import OPTIONS, load_of, metric_of
 from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
 
 FAMILY = "pgbench"
 VARIABLE = "var."
-_WEIGHT = re.compile(r"(?P<path>.+)@(?P<weight>\d{1,9})")
+_WEIGHT = re.compile(r"(?P<path>.+)@(?P<weight>\d{1,15})")
 # pgbench's own variables, which have a value without being given one.
 _OWN_VARIABLES = frozenset({"client_id", "scale", "random_seed", "default_seed"})
 
@@ -68,14 +68,19 @@ def parse(family: str, text: str) -> WorkloadSpec:
 
 
 def with_files(text: str, place: Callable[[str], str]) -> str:
-    """The options after `pgbench:` with each file where `place` says; it is given the file as typed."""
-    parts = []
-    for part in typed_options.split(text):
-        name, equals, value = part.partition("=")
-        if equals and name.strip() == "file":
-            part = f"{name}=" + "+".join(_placed(typed.strip(), place) for typed in value.split("+"))
-        parts.append(part)
-    return typed_options.joined(parts)
+    """A load's options with each script and curve where `place` says; it is given the file as typed."""
+    typed = typed_options.split(text)
+    parts = [_with_files(part, place) for part in typed]
+    return text if parts == typed else typed_options.joined(parts)
+
+
+def _with_files(part: str, place: Callable[[str], str]) -> str:
+    name, equals, value = part.partition("=")
+    if equals and name.strip() == "file":
+        return f"{name}=" + "+".join(_placed(typed.strip(), place) for typed in value.split("+"))
+    if equals and name.strip() == "curve":
+        return f"{name}={pace.placed_curve(value.strip(), place)}"
+    return part
 
 
 def _placed(typed: str, place: Callable[[str], str]) -> str:
@@ -101,6 +106,11 @@ def _script(typed: str) -> LoadScript:
     path, weight = _path_and_weight(typed)
     if not path:
         raise UsageError("workload pgbench: a file has no name: write file=FILE@WEIGHT+FILE@WEIGHT")
+    file, at, rest = path.rpartition("@")
+    if at and not Path(path).exists() and Path(file).is_file():
+        raise UsageError(
+            f"workload pgbench: '{rest}' is not the weight of {file}: write a whole number from 0 on, as {file}@3"
+        )
     return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
 
 

@@ -86,6 +86,7 @@ def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
         ("rate=100..200", "has no duration"),
         ("rate=100+200", "has no duration"),
         ("rate=100/forever", "not a duration"),
+        ("rate=2000/s", "'2000/s' has a unit, .* write transactions a second as 2000"),
         ("arrivals=poisson", "add rate=1000 to the workload .the levels of a factor rate replace it"),
         ("rate=10,arrivals=uniform", "poisson or constant"),
         ("latency_limit=0", "less than"),
@@ -109,6 +110,8 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
     for text, words in (
         ("0,10\n5\n", "line 2"),
         ("0,10\n5,x\n", "line 2"),
+        # A slip in the first line is no name of a column: the curve would begin later than it was meant to.
+        ("0,1OO\n5,10\n9,20\n", "line 1"),
         ("5,10\n1,10\n", "are not in order"),
         ("0,10\n", "1 points"),
         ("0,0\n9,0\n", "ever run"),

@@ -44,7 +44,9 @@ def test_scripts_have_weights_and_variables() -> None:
         ("pgbench", "needs a script: write --workload pgbench:file=FILE"),
         ("pgbench:clients=2", "needs a script"),
         ("pgbench:file=none.sql", "can't read the SQL file none.sql"),
-        ("pgbench:file=a.sql@many", "can't read the SQL file a.sql@many"),
+        ("pgbench:file=a.sql@many", "'many' is not the weight of a.sql: write a whole number from 0 on"),
+        ("pgbench:file=a.sql@-1", "'-1' is not the weight of a.sql"),
+        ("pgbench:file=a.sql@2147483648", "weight: '2147483648' is not a whole number from 0 to 2147483647"),
         ("pgbench:file=a.sql@0", "gives no script a weight above 0, so none would run: write 1 or more"),
         ("pgbench:file=a.sql,rows=2", "has no option 'rows'"),
         (
@@ -83,6 +85,27 @@ def test_a_variable_is_a_factor() -> None:
         factor.kind.apply("var.Rows", "10", base_spec())
 
 
+@pytest.mark.usefixtures("folder")
+def test_the_largest_weight_is_pgbench_s() -> None:
+    workload = parse_workload("pgbench:file=a.sql@2147483647")
+    assert workload.load is not None and workload.load.scripts[0].weight == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("tpcb:clients=2,curve=day.csv@288", "tpcb:clients=2,curve=DIR/day.csv@288"),
+        ("pgbench:file=a.sql@2,curve=sub/day.csv", "pgbench:file=DIR/a.sql@2,curve=DIR/sub/day.csv"),
+        ("sysbench:oltp_insert,curve=/x/day.csv", "sysbench:oltp_insert,curve=/x/day.csv"),
+        ("tpcb", "tpcb"),
+    ],
+)
+def test_a_curve_is_looked_for_beside_an_experiments_file(tmp_path: Path, typed: str, found: str) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(f"workload = '{typed}'\n[factors]\nwork_mem = ['4MB', '8MB']\n")
+    assert read_file(file, None, ()).workload == found.replace("DIR", str(tmp_path))
+
+
 def test_files_are_looked_for_beside_an_experiments_file(folder: Path) -> None:
     file = folder / "deep" / "experiment.toml"
     file.parent.mkdir()
@@ -116,6 +139,9 @@ def test_a_fleet_is_sent_the_files() -> None:
     made = machine_command(["work_mem=4MB,8MB", "--workload", "pgbench:file=a.sql@2,clients=2"])
     assert made.words == ["work_mem=4MB,8MB", "--workload", "pgbench:file=a.sql@2,clients=2"]
     assert list(made.files) == ["a.sql"]
+    Path("day.csv").write_text("0,1\n5,1\n")
+    made = machine_command(["work_mem=4MB,8MB", "--workload", "tpcb:clients=2,curve=day.csv@5"])
+    assert made.words[-1] == "tpcb:clients=2,curve=day.csv@5" and list(made.files) == ["day.csv"]
 
 
 words = st.sampled_from(
