@@ -15,6 +15,7 @@ from psycopg import conninfo
 from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.environment.server.settings import storable_value
+from pgassay.errors import UsageError
 from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import PgbenchOptions
 
@@ -80,7 +81,12 @@ def connect(chosen: PgbenchOptions, purpose: str) -> Server:
         except psycopg.Error as again:
             raise _refused(again, purpose) from None
     session.add_notice_handler(_print_notice)
-    resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    try:
+        resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    except UsageError as error:
+        # 2 would say that a client was aborted.
+        session.close()
+        raise PgbenchError(str(error)) from error
     name = session.info.parameter_status("application_name") or APPLICATION
     parameters = {**resolved.parameters, "application_name": name}
     version = session.info.parameter_status("server_version") or resolved.server.version

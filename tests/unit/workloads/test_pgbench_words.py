@@ -4,8 +4,11 @@ import resource
 
 import pytest
 
+from pgassay.errors import UsageError
+from pgassay.pgbench import connection
 from pgassay.pgbench.messages import PgbenchError
 from pgassay.pgbench.options import parse
+from pgassay.sysbench import connection as sysbench_connection
 from pgassay.sysbench.options import SysbenchError
 from pgassay.sysbench.options import parse as parse_sysbench
 
@@ -32,6 +35,32 @@ def test_a_number_that_is_too_large_is_refused(words: list[str], complaint: str)
     with pytest.raises(PgbenchError) as caught:
         parse(words, {})
     assert complaint in str(caught.value)
+
+
+def test_a_connection_that_is_refused_is_no_aborted_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit status 1, as of all that keeps a run from beginning; 2 is that of a client that was aborted."""
+
+    class Session:
+        closed = 0
+
+        def add_notice_handler(self, _handler: object) -> None:
+            pass
+
+        def close(self) -> None:
+            self.closed += 1
+
+    def refuse(*_arguments: object) -> None:
+        raise UsageError("the connection: sslcert can't be used: leave sslcert out")
+
+    session = Session()
+    monkeypatch.setattr("psycopg.connect", lambda *_words, **_options: session)
+    for module in (connection, sysbench_connection):
+        monkeypatch.setattr(module, "resolved_from", refuse)
+    with pytest.raises(PgbenchError, match="sslcert can't be used") as caught:
+        connection.connect(parse(["shop"], {}), "setup")
+    with pytest.raises(SysbenchError, match="FATAL: the connection: sslcert can't be used") as failed:
+        sysbench_connection.connect(parse_sysbench(["oltp_insert", "run"]))
+    assert (caught.value.exit_code, failed.value.exit_code, session.closed) == (1, 1, 2)
 
 
 def test_numbers_are_read_as_c_reads_them() -> None:
