@@ -109,7 +109,8 @@ def _script(typed: str) -> LoadScript:
     file, at, rest = path.rpartition("@")
     if at and not Path(path).exists() and Path(file).is_file():
         raise UsageError(
-            f"workload pgbench: '{rest}' is not the weight of {file}: write a whole number from 0 on, as {file}@3"
+            f"workload pgbench: '{rest}' is not the weight of {file}: write a whole number from 0 on, as "
+            f"{file}@3"
         )
     return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
 

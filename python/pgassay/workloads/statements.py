@@ -39,7 +39,7 @@ _LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
-    """Whether a statement's words say that it may write (`FOR UPDATE` and `FOR SHARE` count: they mark rows)."""
+    """Whether a statement's words say that it may write (`FOR UPDATE` and `FOR SHARE` mark rows)."""
     words = strip_comments(statement)
     return _READING.match(words) is None or _CHANGING.search(words) is not None
 
@@ -148,8 +148,8 @@ def _refuse_psql(sql: str, source: str, *, has_variables: bool = False) -> None:
     words = strip_comments(sql)
     if COPY_IN.match(words):
         raise UsageError(
-            f"{source}: COPY FROM STDIN takes its rows from the client, which has none: write INSERT, or COPY "
-            "from a file of the server's"
+            f"{source}: COPY FROM STDIN takes its rows from the client, which has none: write INSERT, or "
+            "COPY from a file of the server's"
         )
     command = _BACKSLASH.search(words)
     if command:

@@ -59,6 +59,10 @@ def test_scripts_have_weights_and_variables() -> None:
             "var.rows has several values: compare them as a factor, var.rows=100,1000 before --workload",
         ),
         ("pgbench:file=a.sql,clients=2,4,8,threads=1", "factor, clients=2,4,8 before --workload"),
+        (
+            "pgbench:file=a.sql,protocol=simple,prepared",
+            "can't be compared as a factor: write one, protocol=",
+        ),
         ("pgbench:file=pipeline.sql", "a pipeline is not possible with protocol=simple"),
         ("pgbench:file=empty.sql", "empty.sql: the script has no command"),
         ("pgbench:file=a.sql,writes=maybe", "write writes=yes or writes=no"),

@@ -1,11 +1,14 @@
 """Workloads as typed: what each word becomes, and what is refused with a remedy."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pgassay.errors import UsageError
+from pgassay.factors.registry import KINDS
 from pgassay.model.workload import ReadOnlyOptions
+from pgassay.workloads import oltp, sysbench
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.statements import changes_data
 
@@ -23,6 +26,24 @@ def test_full_scan_holds_the_published_statements_and_one_that_reads_the_table()
     assert "count(filler)" in workload.statements[-1].sql
     assert not workload.writes
     assert (workload.metric.unit, workload.metric.better) == ("s", "lower")
+
+
+@pytest.mark.parametrize("family", ["tpcb", "oltp_read_only", "sysbench:oltp_read_write"])
+def test_several_values_are_a_factor_or_refused(family: str) -> None:
+    """What a message says to write is a factor that there is."""
+    script = family.partition(":")[2]
+    known = (*sysbench.OPTIONS, *oltp.OPTIONS)
+    for option in known:
+        before = "," if script else ":"
+        with pytest.raises(UsageError) as caught:
+            parse_workload(f"{family}{before}{option}=1,2")
+        told = re.search(r"compare them as a factor, (\w+)=1,2 before", str(caught.value))
+        assert told is None or told[1] in KINDS, option
+        assert told is not None or "can't be compared as a factor: write one" in str(caught.value)
+    with pytest.raises(UsageError, match=r"joined by \+: write only=count\+sum"):
+        parse_workload("full-scan:only=count,sum")
+    with pytest.raises(UsageError, match="as a factor, table_size=1,2 before"):
+        parse_workload("sysbench:oltp_insert,table-size=1,2")
 
 
 def test_full_scan_can_be_restricted() -> None:
