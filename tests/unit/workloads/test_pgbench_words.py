@@ -1,9 +1,12 @@
 """pgbench's words: numbers that nothing can take get pgbench's message, and no traceback."""
 
 import resource
+from types import ModuleType
 
 import pytest
 
+from pgassay.cli.commands.loads import pgbench as pgbench_command
+from pgassay.cli.commands.loads import sysbench as sysbench_command
 from pgassay.errors import UsageError
 from pgassay.pgbench import connection
 from pgassay.pgbench.messages import PgbenchError
@@ -61,6 +64,24 @@ def test_a_connection_that_is_refused_is_no_aborted_client(monkeypatch: pytest.M
     with pytest.raises(SysbenchError, match="FATAL: the connection: sslcert can't be used") as failed:
         sysbench_connection.connect(parse_sysbench(["oltp_insert", "run"]))
     assert (caught.value.exit_code, failed.value.exit_code, session.closed) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (pgbench_command, ["shop", "postgresql://u:hunter2@h/db"]),
+        (pgbench_command, ["--password=hunter2", "shop"]),
+        (pgbench_command, ["-D", "postgresql://u:hunter2@h/db"]),
+        (sysbench_command, ["oltp_insert", "run", "postgresql://u:hunter2@h/db"]),
+        (sysbench_command, ["oltp_insert", "run", "--password=hunter2"]),
+    ],
+)
+def test_a_word_in_the_wrong_place_is_not_repeated_with_its_password(
+    capsys: pytest.CaptureFixture[str], command: ModuleType, words: list[str]
+) -> None:
+    assert command.run_words(words) == 1
+    said = capsys.readouterr().err
+    assert "***" in said and "hunter2" not in said
 
 
 def test_numbers_are_read_as_c_reads_them() -> None:
