@@ -8,8 +8,7 @@ from itertools import pairwise
 from pgassay.errors import UsageError
 from pgassay.model.percentiles import BEYOND_MIN, PERCENTILES, transactions_min
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
-from pgassay.value_syntax import quantities
-from pgassay.workloads.pace import MEAN_LATENCY, option_of
+from pgassay.workloads.pace import MEAN_LATENCY, latency_s, option_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 THROUGHPUT_AT = "throughput-at"
@@ -59,8 +58,7 @@ def _bound(text: str, name: str) -> tuple[str, float]:
             f"--metric {text}: write a latency and its limit, in quotes: "
             f"'{THROUGHPUT_AT}:p99<20ms' (mean, {', '.join(PERCENTILES)})"
         )
-    bound_s = quantities.seconds(match["bound"], "--metric", least=1e-6, most=3600, example="20ms")
-    return match["figure"], bound_s * 1e3
+    return match["figure"], 1e3 * latency_s(match["bound"], "--metric", most=3600)
 
 
 def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: Iterable[LoadSpec]) -> Metric:

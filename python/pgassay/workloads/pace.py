@@ -62,10 +62,7 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         pace = pace.model_copy(update={"arrivals": load.pace.arrivals})
     limit_ms = load.latency_limit_ms
     if "latency_limit" in options:
-        typed, example = options["latency_limit"], "20ms"
-        limit_ms = 1e3 * quantities.seconds(
-            typed, f"{where} latency_limit", least=1e-6, most=1e6, example=example
-        )
+        limit_ms = 1e3 * latency_s(options["latency_limit"], f"{where} latency_limit", most=1e6)
     think_s = load.think_s
     if "think" in options:
         think_s = quantities.seconds(options["think"], f"{where} think", most=86400, example="50ms")
@@ -74,6 +71,18 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
             f"{where} think: rate= or curve= already says when transactions start: leave one of them out"
         )
     return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms, "think_s": think_s})
+
+
+def latency_s(text: str, where: str, most: float) -> float:
+    """Seconds of a latency, with its unit: a number alone is milliseconds to pgbench, and seconds here.
+
+    Raises UsageError for one without, and for what is not above 0 or above `most`.
+    """
+    typed = text.strip()
+    found = quantities.seconds(typed, where, least=1e-6, most=most, example="20ms")
+    if _is_number(typed):
+        raise UsageError(f"{where}: '{typed}' has no unit: write {typed}ms, or {typed}s for seconds")
+    return found
 
 
 def option_of(pace: Pace) -> str:

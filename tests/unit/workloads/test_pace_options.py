@@ -90,6 +90,8 @@ def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
         ("arrivals=poisson", "add rate=1000 to the workload .the levels of a factor rate replace it"),
         ("rate=10,arrivals=uniform", "poisson or constant"),
         ("latency_limit=0", "less than"),
+        # As pgbench's -L has it: 20 seconds would be no limit at all.
+        ("latency_limit=20", "'20' has no unit: write 20ms, or 20s for seconds"),
         ("curve=/nowhere.csv", "can't read the curve"),
         ("rate=5,curve=/nowhere.csv", "leave one of them out|can't read"),
     ],
