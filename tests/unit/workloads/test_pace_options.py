@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -234,6 +235,14 @@ def test_a_percentile_takes_twenty_transactions_beyond_it() -> None:
                 metric_of("p99", made, [made.load])
         else:
             assert metric_of("p99", made, [made.load]).latency == "p99"
+
+
+@pytest.mark.parametrize("rate", ["0/60s+100", "0..100/1h", "0.05"])
+def test_a_trial_in_which_nothing_is_due_is_refused(rate: str) -> None:
+    made = spec(f"tpcb:rate={rate},duration=5s")
+    for metric in (None, "mean", "p50"):
+        with pytest.raises(UsageError, match=f"rate={re.escape(rate)}: in the 5 s of a trial no transaction"):
+            metric_of(metric, made, [made.load])
 
 
 def test_what_a_curve_gives_within_the_trial_counts() -> None:
