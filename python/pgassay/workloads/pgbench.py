@@ -1,7 +1,7 @@
 """`pgbench:file=FILE@WEIGHT+FILE@WEIGHT,…`: scripts of a user's in pgbench's language, as a load."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pgassay.errors import UsageError
@@ -56,7 +56,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
     holding.check(load, family, has_transaction=has_transaction(read))
     values = {name.removeprefix(VARIABLE): given[name] for name in variables}
     for name in values:
-        check_variable(name, read["variables"])
+        check_variable(name, read["variables"], scripts)
     return WorkloadSpec(
         text=f"{family}:{text}",
         family=family,
@@ -88,11 +88,32 @@ def _placed(typed: str, place: Callable[[str], str]) -> str:
     return f"{place(path)}{typed.removeprefix(path)}" if path else typed
 
 
-def check_variable(name: str, known: list[str]) -> None:
-    """Raise UsageError for a variable that no script uses: a misspelt one would change nothing."""
+def check_variable(name: str, known: list[str], scripts: Sequence[LoadScript]) -> None:
+    """Raise UsageError for a variable whose value changes nothing: unused, or set by the scripts first."""
     if name not in known:
         others = ", ".join(sorted(set(known) - _OWN_VARIABLES)) or "none"
         raise UsageError(f"{VARIABLE}{name}: no script uses the variable {name}; the variables are {others}")
+    found = {each.name: _sets_first(each.text, name) for each in scripts}
+    setting = [script for script, is_set in found.items() if is_set]
+    if setting and False not in found.values():
+        raise UsageError(
+            f"{VARIABLE}{name}: {setting[0]} sets {name} itself, so that another value would change nothing: "
+            f"leave its \\set {name} out"
+        )
+
+
+def _sets_first(text: str, name: str) -> bool | None:
+    """Whether a script sets a variable in any case before it uses it; None where it does neither."""
+    depth = 0
+    for line in text.replace("\\\n", " ").splitlines():
+        words = line.strip()
+        command = next(iter(words.split()), "")
+        is_used = not words.startswith("--") and re.search(rf":{name}(?!\w)", words) is not None
+        is_set = re.match(rf"\\set\s+{name}(?!\w)", words) is not None
+        if is_used or is_set:
+            return not is_used and depth == 0
+        depth += {"\\if": 1, "\\endif": -1}.get(command, 0)
+    return None
 
 
 def _path_and_weight(typed: str) -> tuple[str, int]:

@@ -110,6 +110,37 @@ def test_a_curve_is_looked_for_beside_an_experiments_file(tmp_path: Path, typed:
     assert read_file(file, None, ()).workload == found.replace("DIR", str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "is_possible"),
+    [
+        ("\\set rows 10\nSELECT :rows;\n", False),
+        ("-- :rows\n\\set  rows random(1, \\\n 9)\nSELECT :rows;\n", False),
+        ("\\set rows :rows * 2\nSELECT :rows;\n", True),
+        ("SELECT :rows;\n\\set rows 10\n", True),
+        ("\\if :scale > 1\n\\set rows 10\n\\endif\nSELECT :rows;\n", True),
+        ("\\if true\n\\endif\n\\set rows 10\nSELECT :rows, :rowset;\n", False),
+    ],
+)
+def test_a_variable_that_its_script_sets_itself_is_refused(
+    folder: Path, text: str, is_possible: bool
+) -> None:
+    (folder / "own.sql").write_text(text)
+    factor = parse_factor("var.rows=1,2")
+    spec = base_spec("pgbench:file=own.sql")
+    if is_possible:
+        parse_workload("pgbench:file=own.sql,var.rows=5")
+        factor.kind.apply("var.rows", "1", spec)
+        return
+    for apply in (
+        lambda: parse_workload("pgbench:file=own.sql,var.rows=5"),
+        lambda: factor.kind.apply("var.rows", "1", spec),
+    ):
+        with pytest.raises(UsageError, match=r"own\.sql sets rows itself, .*leave its \\set rows out"):
+            apply()
+    # Another script that uses it, and does not set it first, sees the value.
+    assert parse_workload("pgbench:file=own.sql+a.sql,var.rows=5").load is not None
+
+
 def test_files_are_looked_for_beside_an_experiments_file(folder: Path) -> None:
     file = folder / "deep" / "experiment.toml"
     file.parent.mkdir()
