@@ -7,6 +7,7 @@ from pathlib import Path
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
+from pgassay.sql_text import split_statements
 from pgassay.value_syntax import option_lists as typed_options
 from pgassay.value_syntax import quantities
 from pgassay.workloads import holding, pace
@@ -142,5 +143,13 @@ def has_transaction(read: ReadScripts) -> bool:
 
 
 def _writes(read: ReadScripts) -> bool:
-    statements = (statement["sql"] for statement in read["statements"])
+    # What \\; joins is sent at once, and is several statements all the same.
+    statements = (sql for sent in read["statements"] for sql in _separate(sent["sql"]))
     return any(changes_data(sql) for sql in statements if not begins_or_ends_transaction(sql))
+
+
+def _separate(sql: str) -> list[str]:
+    try:
+        return split_statements(sql, "")
+    except UsageError:
+        return [sql]  # a quote that is never closed: the server says so

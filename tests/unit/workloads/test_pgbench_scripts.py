@@ -89,6 +89,20 @@ def test_a_variable_is_a_factor() -> None:
         factor.kind.apply("var.Rows", "10", base_spec())
 
 
+@pytest.mark.parametrize(
+    ("text", "writes"),
+    [
+        ("BEGIN\\; UPDATE t SET a = 1\\; END;\n", True),
+        ("SELECT 1\\; TRUNCATE t;\n", True),
+        ("BEGIN\\; SELECT 1\\; END;\n", False),
+        ("SELECT 'a;b'\\; SELECT 1;\n", False),
+    ],
+)
+def test_statements_that_are_sent_at_once_write_as_others_do(folder: Path, text: str, writes: bool) -> None:
+    (folder / "once.sql").write_text(text)
+    assert parse_workload("pgbench:file=once.sql").writes is writes
+
+
 @pytest.mark.usefixtures("folder")
 def test_the_largest_weight_is_pgbench_s() -> None:
     workload = parse_workload("pgbench:file=a.sql@2147483647")
