@@ -143,7 +143,7 @@ def has_transaction(read: ReadScripts) -> bool:
 
 
 def _writes(read: ReadScripts) -> bool:
-    # What \\; joins is sent at once, and is several statements all the same.
+    # What \; joins is sent at once, and is several statements all the same.
     statements = (sql for sent in read["statements"] for sql in _separate(sent["sql"]))
     return any(changes_data(sql) for sql in statements if not begins_or_ends_transaction(sql))
 
