@@ -11,6 +11,7 @@ from pgassay.environment.datasets.snapshots import key
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.environment.server.pooler import check_pooler
 from pgassay.errors import UsageError
+from pgassay.experiment.planning import provisioned_servers
 from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.factors import sysbench_option
 from pgassay.factors.base import split_levels
@@ -82,6 +83,21 @@ def test_a_pooler_has_a_connection_for_each_session_that_keeps_one() -> None:
             with pytest.raises(UsageError, match="3 of 8 would never get one: write mode=transaction"):
                 check_pooler(spec)
     check_pooler(factor.kind.apply("pooler", factor.levels[2], base_spec("tpcb:clients=500")))
+
+
+def test_each_arm_s_own_load_decides_whether_its_pooler_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provisioned_servers, "_refusal", lambda _spec: None)
+    pooler = parse_factor("pooler=none,pgbouncer:mode=session,size=5")
+    candidates = [
+        (
+            {"clients": clients},
+            pooler.kind.apply("pooler", pooler.levels[1], base_spec(f"tpcb:clients={clients}")),
+        )
+        for clients in ("5", "8")
+    ]
+    judged = provisioned_servers.judge(candidates, skip_unavailable=True, on_stage=lambda *_stage: None)
+    assert [levels for levels, _ in judged.candidates] == [{"clients": "5"}]
+    assert judged.skipped[0].startswith("clients=8 was skipped: pooler=pgbouncer:mode=session,size=5")
 
 
 def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
