@@ -12,7 +12,11 @@ from typing import TypedDict
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
+from pgassay.environment.remote.connection_parameters import (
+    connection_complaint,
+    holds_an_ended_password,
+    resolved_from,
+)
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.environment.server.settings import storable_value
 from pgassay.errors import UsageError
@@ -103,8 +107,15 @@ def parameters_of(chosen: PgbenchOptions, environment: Mapping[str, str]) -> dic
     dbname = chosen.dbname or environment.get("PGDATABASE") or environment.get("PGUSER") or _account()
     if "=" not in dbname and not dbname.startswith(("postgresql://", "postgres://")):
         return {**given, "dbname": dbname}
-    found = conninfo.conninfo_to_dict(dbname)
-    return given | {name: str(value) for name, value in found.items() if value is not None}
+    read = conninfo.conninfo_to_dict(dbname)
+    found = {name: str(value) for name, value in read.items() if value is not None}
+    if holds_an_ended_password(dbname, found):
+        # What follows would be a host, a port or a database, and be repeated by whoever does not find that.
+        raise PgbenchError(
+            "the connection string ends a password early: in a URI a %, @ or / within a value is %25, %40 "
+            "or %2F"
+        )
+    return given | found
 
 
 def _account() -> str:

@@ -3,10 +3,12 @@
 import resource
 from types import ModuleType
 
+import psycopg
 import pytest
 
 from pgassay.cli.commands.loads import pgbench as pgbench_command
 from pgassay.cli.commands.loads import sysbench as sysbench_command
+from pgassay.environment.remote.connection_parameters import connection_complaint
 from pgassay.errors import UsageError
 from pgassay.pgbench import connection
 from pgassay.pgbench.messages import PgbenchError
@@ -82,6 +84,33 @@ def test_a_word_in_the_wrong_place_is_not_repeated_with_its_password(
     assert command.run_words(words) == 1
     said = capsys.readouterr().err
     assert "***" in said and "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "typed", ["postgresql://u:hun@ter/2@h/db", "postgresql://u:hun/ter2@h/db", "postgresql://u:hun@ter2@h/db"]
+)
+def test_a_password_that_ends_early_is_not_taken_for_a_host(typed: str) -> None:
+    with pytest.raises(PgbenchError, match="is %25, %40 or %2F") as caught:
+        connection.parameters_of(parse([typed], {}), {})
+    assert "hun" not in str(caught.value) and "ter" not in str(caught.value)
+    whole = connection.parameters_of(parse(["postgresql://u:hun%40ter%2F2@h:5433/db"], {}), {})
+    assert (whole["password"], whole["host"], whole["port"]) == ("hun@ter/2", "h", "5433")
+
+
+def test_complaints_of_several_hosts_are_libpq_s_own_words() -> None:
+    text = (
+        'connection is bad: connection to server on socket "/b/.s.PGSQL.2" failed: No such file\n'
+        "Multiple connection attempts failed. All failures were:\n"
+        "- host: '/a', port: '1', hostaddr: None: connection is bad: connection to server on socket "
+        '"/a/.s.PGSQL.1" failed: No such file\n\tIs the server running?\n'
+        "- host: 'b', port: '2', hostaddr: '127.0.0.1': connection failed: connection to server at "
+        '"b", port 2 failed: refused'
+    )
+    assert connection_complaint(psycopg.OperationalError(text)).splitlines() == [
+        'connection to server on socket "/a/.s.PGSQL.1" failed: No such file',
+        "\tIs the server running?",
+        'connection to server at "b", port 2 failed: refused',
+    ]
 
 
 def test_numbers_are_read_as_c_reads_them() -> None:
