@@ -34,7 +34,9 @@ _OTHER_NAMES = {
 # Options that are no factors, and those that have another name there (`factors/registry.py`).
 _NO_FACTORS = frozenset(
     {"threads", "duration", "warmup", "protocol", "curve", "reconnect", "client", "writes", "executions"}
+    | {*replay.OPTIONS}
 )
+_JOINED = frozenset({"only", "users"})
 _FACTORS = {"distribution": "rand_type"}
 
 
@@ -57,9 +59,9 @@ def _refuse_levels(family: str, text: str) -> None:
         if not equals or name == "file" or not more:
             continue
         name = name.replace("-", "_")
-        if name == "only":
+        if name in _JOINED:
             raise UsageError(
-                f"workload {family}: names of only are joined by +: write only={'+'.join((value, *more))}"
+                f"workload {family}: names of {name} are joined by +: write {name}={'+'.join((value, *more))}"
             )
         if name in _NO_FACTORS:
             raise UsageError(

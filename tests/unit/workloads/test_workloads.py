@@ -42,6 +42,10 @@ def test_several_values_are_a_factor_or_refused(family: str) -> None:
         assert told is not None or "can't be compared as a factor: write one" in str(caught.value)
     with pytest.raises(UsageError, match=r"joined by \+: write only=count\+sum"):
         parse_workload("full-scan:only=count,sum")
+    with pytest.raises(UsageError, match=r"joined by \+: write users=app\+web"):
+        parse_workload("replay:monday,users=app,web")
+    with pytest.raises(UsageError, match="speed has several values, and it can't be compared as a factor"):
+        parse_workload("replay:monday,speed=1,2")
     with pytest.raises(UsageError, match="as a factor, table_size=1,2 before"):
         parse_workload("sysbench:oltp_insert,table-size=1,2")
 
