@@ -151,13 +151,15 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     if not speed > 0:
         raise UsageError(f"workload option curve: a speed of {speed:g} stands still: write {path}@288")
     points: list[tuple[float, float]] = []
+    is_named = False
     for line, row in _rows(path):
         if not row or row[0].lstrip().startswith("#"):
             continue
         try:
             seconds, rate = (float(cell) for cell in row)
         except ValueError as error:
-            if line == 1 and len(row) == 2 and not _is_number(row[0]):
+            if not (points or is_named) and len(row) == 2 and not _is_number(row[0]):
+                is_named = True
                 continue  # names of the columns
             raise UsageError(f"{path}, line {line}: write two numbers, seconds,rate") from error
         if not (math.isfinite(seconds) and seconds >= 0 and 0 <= rate <= RATE_MAX):

@@ -110,11 +110,14 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
     assert found.pace.rates == ((0, 10), (5, 100), (10, 20))
     assert (found.duration_s, found.pace.arrivals, found.latency_limit_ms) == (10.0, "constant", 20.0)
     assert load(f"select-only:curve={file},duration=5s").duration_s == 5.0
+    file.write_text("# of a Monday\n\nseconds,rate\n0,10\n60,20\n", encoding="utf-8")
+    assert load(f"select-only:curve={file}").duration_s == 60.0
     for text, words in (
         ("0,10\n5\n", "line 2"),
         ("0,10\n5,x\n", "line 2"),
         # A slip in the first line is no name of a column: the curve would begin later than it was meant to.
         ("0,1OO\n5,10\n9,20\n", "line 1"),
+        ("seconds,rate\nseconds,rate\n0,10\n5,10\n", "line 2"),
         ("5,10\n1,10\n", "are not in order"),
         ("0,10\n", "1 points"),
         ("0,0\n9,0\n", "ever run"),
