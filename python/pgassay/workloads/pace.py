@@ -29,7 +29,9 @@ def curve_duration(options: Mapping[str, str]) -> str | None:
     """How long a curve lasts, as a duration that is typed; None without one. Raises UsageError."""
     if "curve" not in options:
         return None
-    return f"{_curve(options['curve'])[-1][0]:.12g}s"
+    # As a duration is typed, without an exponent.
+    lasts_s = min(_curve(options["curve"])[-1][0], quantities.FOREVER_S)
+    return f"{lasts_s:.12f}".rstrip("0").rstrip(".") + "s"
 
 
 def placed_curve(typed: str, place: Callable[[str], str]) -> str:

@@ -110,6 +110,11 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
     assert found.pace.rates == ((0, 10), (5, 100), (10, 20))
     assert (found.duration_s, found.pace.arrivals, found.latency_limit_ms) == (10.0, "constant", 20.0)
     assert load(f"select-only:curve={file},duration=5s").duration_s == 5.0
+    with pytest.raises(UsageError, match="too short: write at least 100ms"):
+        load(f"select-only:curve={file}@999999999")
+    file.write_text("0,10\n1e13,20\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="is more than 100d"):
+        load(f"select-only:curve={file}")
     file.write_text("# of a Monday\n\nseconds,rate\n0,10\n60,20\n", encoding="utf-8")
     assert load(f"select-only:curve={file}").duration_s == 60.0
     for text, words in (
