@@ -14,6 +14,7 @@ from pgassay.workloads import holding, pace
 from pgassay.workloads.pgbench_builtin import OPTIONS, load_of, metric_of
 from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
+from pgassay.workloads.transactions import ends
 
 FAMILY = "pgbench"
 VARIABLE = "var."
@@ -138,8 +139,8 @@ def _script(typed: str) -> LoadScript:
 
 
 def has_transaction(read: ReadScripts) -> bool:
-    """Whether any of the scripts begins or ends a transaction."""
-    return any(begins_or_ends_transaction(statement["sql"]) for statement in read["statements"])
+    """Whether any of the scripts has an end of a transaction to be idle before: a statement sent by itself."""
+    return any(ends(statement["sql"]) for statement in read["statements"])
 
 
 def _writes(read: ReadScripts) -> bool:

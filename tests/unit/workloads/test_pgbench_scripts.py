@@ -103,6 +103,13 @@ def test_statements_that_are_sent_at_once_write_as_others_do(folder: Path, text:
     assert parse_workload("pgbench:file=once.sql").writes is writes
 
 
+def test_a_pause_in_a_transaction_needs_an_end_that_is_sent_by_itself(folder: Path) -> None:
+    (folder / "once.sql").write_text("BEGIN\\; UPDATE t SET a = 1\\; END;\n")
+    with pytest.raises(UsageError, match="idle_in_transaction pauses before the end of a transaction"):
+        parse_workload("pgbench:file=once.sql,idle_in_transaction=5ms")
+    assert parse_workload("pgbench:file=a.sql,idle_in_transaction=5ms").load is not None
+
+
 @pytest.mark.usefixtures("folder")
 def test_the_largest_weight_is_pgbench_s() -> None:
     workload = parse_workload("pgbench:file=a.sql@2147483647")
