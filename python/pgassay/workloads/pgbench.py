@@ -139,7 +139,7 @@ def _script(typed: str) -> LoadScript:
 
 
 def has_transaction(read: ReadScripts) -> bool:
-    """Whether any of the scripts has an end of a transaction to be idle before: a statement sent by itself."""
+    """Whether any script has an end of a transaction that is sent by itself: one can be idle before it."""
     return any(ends(statement["sql"]) for statement in read["statements"])
 
 
