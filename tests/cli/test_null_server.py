@@ -49,6 +49,7 @@ def test_a_script_that_needs_rows_is_refused_before_it_runs(tmp_path: Path) -> N
     ("words", "told"),
     [
         (("--workload", "full-scan"), "one by one"),
+        (("--workload", "tpcb:client=ssh:app1"), "run pgassay null-server there"),
         (("--clients", "0"), "--clients"),
         (("--clients", ","), "write --clients 1,8,50"),
         (("--serve", "/nowhere"), "no such folder"),

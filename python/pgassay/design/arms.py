@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pgassay.errors import UsageError
 from pgassay.factors import config, copy
-from pgassay.factors.base import Factor
-from pgassay.factors.registry import LAST, ORDER
+from pgassay.factors.base import LAST, Factor
+from pgassay.factors.registry import ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
 from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.workload import Pace

@@ -12,6 +12,8 @@ from pgassay.model.build import Build
 
 # A comma also separates a kind's own options, so a new level begins only where a kind is named.
 _NEXT_KIND = re.compile(r",(?=\s*[a-z-]+\s*(?::|,|$))")
+# Applied after all others: it rests on the rate, which may be a factor too.
+LAST = ("arrivals",)
 _LEVEL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']*?))\s*(,|$)")
 
 

@@ -11,8 +11,9 @@ from functools import partial
 
 from pgassay.errors import UsageError
 from pgassay.factors import build, copy, server, sql, version
-from pgassay.factors.base import FactorKind, split_levels
+from pgassay.factors.base import LAST, FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.workloads.pgbench import VARIABLE
 
 NAME = "config"
 VERSION, BUILD = "version", "build"
@@ -33,7 +34,9 @@ def parts_of(level: str) -> dict[str, str]:
         if not place and _VERSION.fullmatch(part):
             part = f"{VERSION}={part}"
         name, equals, value = part.partition("=")
-        name = name.strip().lower()
+        name = name.strip()
+        # As with factors: names of variables differ by case, all others don't.
+        name = name if name.startswith(VARIABLE) else name.lower()
         if not equals or not name or not value:
             raise UsageError(
                 f"{NAME}={level}: '{part}' is not part of a level: write a version first, then NAME=VALUE, "
@@ -75,6 +78,8 @@ def kind_of(levels: tuple[str, ...], kind_for: KindOf) -> FactorKind:
                     f"{NAME}={level}: {part}={value} is {len(values)} levels: write one value, and "
                     f"one more level of {NAME} for each of the others"
                 )
+            # Without the quotes that keep a comma inside it, as a level of a factor of its own.
+            found[part] = values[0]
     choosing = [level for level, found in parts.items() if found.keys() & {*_CHOOSING}]
     apply_all = partial(_apply, parts, kind_for)
     if not choosing:
@@ -113,9 +118,16 @@ def _apply(
 ) -> ArmSpec:
     """The arm with all parts of a level, those first that choose what the others patch."""
     found = parts[level]
-    for name in sorted(found, key=lambda each: not kind_for(each).is_base and each not in _CHOOSING):
+    for name in sorted(found, key=lambda each: _turn(each, kind_for(each))):
         spec = kind_for(name).apply(name, found[name], spec)
     return spec
+
+
+def _turn(name: str, kind: FactorKind) -> int:
+    """When a part is applied: first what the others patch, last what rests on another."""
+    if kind.is_base or name in _CHOOSING:
+        return 0
+    return 2 if name in LAST else 1
 
 
 def check_beside(levels: Collection[str], others: Collection[str]) -> None:

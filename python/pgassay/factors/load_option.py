@@ -73,7 +73,7 @@ def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             "has none: add --workload pgbench:file=FILE"
         )
     variable = name.removeprefix(VARIABLE)
-    check_variable(variable, _read(load)["variables"])
+    check_variable(variable, _read(load)["variables"], load.scripts)
     changed = load.model_copy(update={"variables": {**load.variables, variable: level}})
     return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": changed})})
 

@@ -79,8 +79,6 @@ KINDS: dict[str, FactorKind] = {
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the
 # build decides what else makes sense, and so does the workload that `sql` brings.
 ORDER = tuple(name for name, kind in KINDS.items() if kind.is_base)
-# Rests on the rate, which may be a factor too.
-LAST = ("arrivals",)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 

@@ -53,6 +53,11 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{first.text.removeprefix('sql:')} has {len(first.statements)} of them, {level} "
             f"{len(workload.statements)}: write as many in each"
         )
+    if (workload.clients, workload.executions) != (first.clients, first.executions):
+        raise UsageError(
+            f"{name}= compares variants of one query, executed by as many sessions and as often: write the "
+            f"same clients= and executions= for each, as {name}='a.sql,clients=4','b.sql,clients=4'"
+        )
     if workload.writes != first.writes:
         writing = level if workload.writes else first.text.removeprefix("sql:")
         raise UsageError(

@@ -21,6 +21,11 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
         )
     changed = sysbench.option(name, level, f"factor {name}")
     if load.sysbench is not None:
+        if not sysbench.uses(load.sysbench, name):
+            raise UsageError(
+                f"{name}= changes nothing of sysbench:{load.sysbench.script}, which does not look at it: "
+                "leave it out, or choose another script"
+            )
         workload = sysbench.with_options(spec.workload, load.sysbench.model_copy(update=changed))
     elif load.oltp_read_only is not None and changed.keys() <= type(load.oltp_read_only).model_fields.keys():
         workload = oltp.with_options(spec.workload, load.oltp_read_only.model_copy(update=changed))

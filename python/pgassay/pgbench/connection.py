@@ -12,8 +12,14 @@ from typing import TypedDict
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
+from pgassay.environment.remote.connection_parameters import (
+    connection_complaint,
+    holds_an_ended_password,
+    resolved_from,
+)
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
+from pgassay.environment.server.settings import storable_value
+from pgassay.errors import UsageError
 from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import PgbenchOptions
 
@@ -79,7 +85,12 @@ def connect(chosen: PgbenchOptions, purpose: str) -> Server:
         except psycopg.Error as again:
             raise _refused(again, purpose) from None
     session.add_notice_handler(_print_notice)
-    resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    try:
+        resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    except UsageError as error:
+        # 2 would say that a client was aborted.
+        session.close()
+        raise PgbenchError(str(error)) from error
     name = session.info.parameter_status("application_name") or APPLICATION
     parameters = {**resolved.parameters, "application_name": name}
     version = session.info.parameter_status("server_version") or resolved.server.version
@@ -96,8 +107,15 @@ def parameters_of(chosen: PgbenchOptions, environment: Mapping[str, str]) -> dic
     dbname = chosen.dbname or environment.get("PGDATABASE") or environment.get("PGUSER") or _account()
     if "=" not in dbname and not dbname.startswith(("postgresql://", "postgres://")):
         return {**given, "dbname": dbname}
-    found = conninfo.conninfo_to_dict(dbname)
-    return given | {name: str(value) for name, value in found.items() if value is not None}
+    read = conninfo.conninfo_to_dict(dbname)
+    found = {name: str(value) for name, value in read.items() if value is not None}
+    if holds_an_ended_password(dbname, found):
+        # What follows would be a host, a port or a database, and be repeated by whoever does not find that.
+        raise PgbenchError(
+            "the connection string ends a password early: in a URI a %, @ or / within a value is %25, %40 "
+            "or %2F"
+        )
+    return given | found
 
 
 def _account() -> str:
@@ -169,9 +187,12 @@ class ChangedSetting(TypedDict):
 
 
 def changed_settings(session: ControlSession) -> list[ChangedSetting]:
-    """Those that somebody set to another value than the default; none where they can't be read."""
+    """Those that somebody set to another value than the default; none where they can't be read.
+
+    A value that may hold a password, as that of primary_conninfo, is not among what is told of it.
+    """
     try:
         rows = session.execute(_QUERY, [list(_OF_NO_SPEED)]).fetchall()
     except psycopg.Error:
         return []
-    return [{"name": str(name), "value": str(value)} for name, value in rows]
+    return [{"name": str(name), "value": storable_value(str(name), str(value))} for name, value in rows]

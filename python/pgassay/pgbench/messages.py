@@ -3,6 +3,7 @@
 import sys
 
 from pgassay.errors import PgassayError
+from pgassay.model.redaction import without_secrets
 
 PROGRAM = "pgbench"
 TRY_HELP = f'Try "{PROGRAM} --help" for more information.'
@@ -34,8 +35,8 @@ def say(text: str, level: str = "info") -> None:
 
 
 def tell(error: PgbenchError) -> None:
-    """An error with all that belongs to it."""
-    say(str(error), "error")
+    """An error with all that belongs to it; what it repeats of the words may be a connection string."""
+    say(without_secrets(str(error)), "error")
     if error.detail:
         say(error.detail, "detail")
     if error.hint:

@@ -8,6 +8,7 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
+from pgassay.errors import UsageError
 from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings
 from pgassay.sysbench.options import Options, SysbenchError
 
@@ -44,7 +45,11 @@ def connect(chosen: Options) -> SysbenchServer:
         session = psycopg.connect(conninfo.make_conninfo("", **typed), autocommit=True)
     except psycopg.Error as error:
         raise SysbenchError(f"FATAL: Connection to database failed: {connection_complaint(error)}") from None
-    resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    try:
+        resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    except UsageError as error:
+        session.close()
+        raise SysbenchError(f"FATAL: {error}") from error
     name = session.info.parameter_status("application_name") or APPLICATION
     version = session.info.parameter_status("server_version") or resolved.server.version
     parameters: ConnectionParameters = {**resolved.parameters, "application_name": name}

@@ -66,14 +66,15 @@ def warm_up(chosen: Options, server: SysbenchServer, say: Say) -> None:
 
     By pg_prewarm where the database has it: a scan of a large table uses a small part of shared_buffers.
     """
-    row = _execute(server, "SELECT count(*) FROM pg_extension WHERE extname = 'pg_prewarm'").fetchone()
-    has_extension = bool(row and row[0])
+    # It may be in a schema that search_path is without; the cast puts its name into quotes where needed.
+    asked = "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'pg_prewarm'"
+    row = _execute(server, asked).fetchone()
     for number in range(1, chosen.whole("tables") + 1):
         say(f"Warming up table 'sbtest{number}'...")
-        if has_extension:
+        if row is not None:
             _execute(
                 server,
-                "SELECT sum(pg_prewarm(c.oid)) FROM pg_class c WHERE c.oid = 'sbtest"
+                f"SELECT sum({row[0]}.pg_prewarm(c.oid)) FROM pg_class c WHERE c.oid = 'sbtest"
                 f"{number}'::regclass OR c.oid IN (SELECT indexrelid FROM pg_index "
                 f"WHERE indrelid = 'sbtest{number}'::regclass)",
             )
@@ -81,7 +82,7 @@ def warm_up(chosen: Options, server: SysbenchServer, say: Say) -> None:
             _execute(server, f"SELECT count(c), count(pad) FROM sbtest{number}")
             _execute(server, f"SELECT avg(id) FROM (SELECT id FROM sbtest{number} ORDER BY id) AS t")
             _execute(server, f"SELECT avg(k) FROM (SELECT k FROM sbtest{number} ORDER BY k) AS t")
-    if not has_extension:
+    if row is None:
         say("The database has no pg_prewarm: tables above a quarter of shared_buffers are in the system's")
         say("page cache now and only in part in shared_buffers (CREATE EXTENSION pg_prewarm).")
 

@@ -7,9 +7,8 @@ from itertools import pairwise
 
 from pgassay.errors import UsageError
 from pgassay.model.percentiles import BEYOND_MIN, PERCENTILES, transactions_min
-from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
-from pgassay.value_syntax import quantities
-from pgassay.workloads.pace import MEAN_LATENCY, option_of
+from pgassay.model.workload import LoadSpec, Metric, Pace, WorkloadSpec
+from pgassay.workloads.pace import MEAN_LATENCY, latency_s, option_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 THROUGHPUT_AT = "throughput-at"
@@ -24,6 +23,8 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
     for which trials are planned too short.
     """
     found = [load for load in loads if load is not None]
+    for load in found:
+        _refuse_none(load)
     if text is None:
         is_paced = workload.metric == THROUGHPUT and any(load.pace for load in found)
         return MEAN_LATENCY if is_paced else workload.metric
@@ -59,8 +60,7 @@ def _bound(text: str, name: str) -> tuple[str, float]:
             f"--metric {text}: write a latency and its limit, in quotes: "
             f"'{THROUGHPUT_AT}:p99<20ms' (mean, {', '.join(PERCENTILES)})"
         )
-    bound_s = quantities.seconds(match["bound"], "--metric", least=1e-6, most=3600, example="20ms")
-    return match["figure"], bound_s * 1e3
+    return match["figure"], 1e3 * latency_s(match["bound"], "--metric", most=3600)
 
 
 def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: Iterable[LoadSpec]) -> Metric:
@@ -114,14 +114,26 @@ def _check_length(latency: str, load: LoadSpec) -> None:
         )
     if load.pace is None:
         return
-    points = [(0.0, load.pace.rates[0][1]), *load.pace.rates]
-    due, last = 0.0, load.pace.rates[-1]
+    fault = too_few(latency, _due(load, load.pace), load.duration_s)
+    if fault:
+        raise UsageError(f"--metric {latency}: {fault} ({option_of(load.pace)}={load.pace.text})")
+
+
+def _refuse_none(load: LoadSpec) -> None:
+    if load.pace is not None and _due(load, load.pace) < 1:
+        raise UsageError(
+            f"{option_of(load.pace)}={load.pace.text}: in the {load.duration_s:g} s of a trial no "
+            "transaction would be due: write a longer duration=, or a higher rate"
+        )
+
+
+def _due(load: LoadSpec, pace: Pace) -> float:
+    """How many transactions are due in a trial, on average."""
+    points = [(0.0, pace.rates[0][1]), *pace.rates]
+    due, last = 0.0, pace.rates[-1]
     for (before_s, before), (after_s, after) in pairwise(points):
         until_s = min(after_s, load.duration_s)
         if until_s > before_s:
             at_end = before + (after - before) * (until_s - before_s) / (after_s - before_s)
             due += (before + at_end) / 2 * (until_s - before_s)
-    due += max(0.0, load.duration_s - last[0]) * last[1]
-    fault = too_few(latency, due, load.duration_s)
-    if fault:
-        raise UsageError(f"--metric {latency}: {fault} ({option_of(load.pace)}={load.pace.text})")
+    return due + max(0.0, load.duration_s - last[0]) * last[1]

@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +19,8 @@ MEAN_LATENCY = Metric(name="mean latency", unit="ms", better="lower", latency="m
 _PART = re.compile(r"(?P<first>[^/.]+(?:\.\d+)?)(?:\.\.(?P<last>[^/]+?))?(?:/(?P<for>.+))?")
 _SPEED = re.compile(r"(?P<path>.+)@(?P<speed>\d{1,9}(?:\.\d{1,6})?)")
 _WHERE = "workload option rate"
+# What may be written behind a rate as if it were one of that unit.
+_UNITS = frozenset({*quantities.SECONDS_OF, "sec", "second", "minute", "hour"})
 # As csv has it; no number is as long.
 _FIELD_CHARACTERS_MAX = 131_072
 
@@ -27,7 +29,16 @@ def curve_duration(options: Mapping[str, str]) -> str | None:
     """How long a curve lasts, as a duration that is typed; None without one. Raises UsageError."""
     if "curve" not in options:
         return None
-    return f"{_curve(options['curve'])[-1][0]:.12g}s"
+    # As a duration is typed, without an exponent.
+    lasts_s = min(_curve(options["curve"])[-1][0], quantities.FOREVER_S)
+    return f"{lasts_s:.12f}".rstrip("0").rstrip(".") + "s"
+
+
+def placed_curve(typed: str, place: Callable[[str], str]) -> str:
+    """The value of `curve=` with its file where `place` says; it is given the file as typed."""
+    match = _SPEED.fullmatch(typed)
+    path = match["path"] if match else typed
+    return f"{place(path)}{typed.removeprefix(path)}" if path else typed
 
 
 def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload option") -> LoadSpec:
@@ -53,10 +64,7 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         pace = pace.model_copy(update={"arrivals": load.pace.arrivals})
     limit_ms = load.latency_limit_ms
     if "latency_limit" in options:
-        typed, example = options["latency_limit"], "20ms"
-        limit_ms = 1e3 * quantities.seconds(
-            typed, f"{where} latency_limit", least=1e-6, most=1e6, example=example
-        )
+        limit_ms = 1e3 * latency_s(options["latency_limit"], f"{where} latency_limit", most=1e6)
     think_s = load.think_s
     if "think" in options:
         think_s = quantities.seconds(options["think"], f"{where} think", most=86400, example="50ms")
@@ -65,6 +73,18 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
             f"{where} think: rate= or curve= already says when transactions start: leave one of them out"
         )
     return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms, "think_s": think_s})
+
+
+def latency_s(text: str, where: str, most: float) -> float:
+    """Seconds of a latency, with its unit: a number alone is milliseconds to pgbench, and seconds here.
+
+    Raises UsageError for one without, and for what is not above 0 or above `most`.
+    """
+    typed = text.strip()
+    found = quantities.seconds(typed, where, least=1e-6, most=most, example="20ms")
+    if _is_number(typed):
+        raise UsageError(f"{where}: '{typed}' has no unit: write {typed}ms, or {typed}s for seconds")
+    return found
 
 
 def option_of(pace: Pace) -> str:
@@ -91,6 +111,11 @@ def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:
         last = first if match["last"] is None else _rate(match["last"], where)
         points.append((seconds, first))
         if match["for"] is not None:
+            if match["for"].strip() in _UNITS:
+                raise UsageError(
+                    f"{where}: '{part.strip()}' has a unit, and behind the / stands how long the rate lasts: "
+                    f"{_EXAMPLES}"
+                )
             seconds += quantities.seconds(match["for"], where, least=0.001, example="500..5000/60s")
             points.append((seconds, last))
         elif number < len(parts) or match["last"] is not None:
@@ -128,13 +153,15 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     if not speed > 0:
         raise UsageError(f"workload option curve: a speed of {speed:g} stands still: write {path}@288")
     points: list[tuple[float, float]] = []
+    is_named = False
     for line, row in _rows(path):
         if not row or row[0].lstrip().startswith("#"):
             continue
         try:
             seconds, rate = (float(cell) for cell in row)
         except ValueError as error:
-            if line == 1 and len(row) == 2:
+            if not (points or is_named) and len(row) == 2 and not _is_number(row[0]):
+                is_named = True
                 continue  # names of the columns
             raise UsageError(f"{path}, line {line}: write two numbers, seconds,rate") from error
         if not (math.isfinite(seconds) and seconds >= 0 and 0 <= rate <= RATE_MAX):
@@ -153,6 +180,13 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     if all(rate == 0 for _, rate in points) or points[-1][0] <= 0:
         raise UsageError(f"{path}: no transaction would ever run: give rates above 0 for some time")
     return tuple(points)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not math.isnan(float(cell))
+    except ValueError:
+        return False
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:

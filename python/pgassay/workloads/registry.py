@@ -31,6 +31,13 @@ _OTHER_NAMES = {
     "tpc_b": "tpcb",
     **{name: f"sysbench:{name}" for name in sysbench.SCRIPTS},
 }
+# Options that are no factors, and those that have another name there (`factors/registry.py`).
+_NO_FACTORS = frozenset(
+    {"threads", "duration", "warmup", "protocol", "curve", "reconnect", "client", "writes", "executions"}
+    | {*replay.OPTIONS}
+)
+_JOINED = frozenset({"only", "users"})
+_FACTORS = {"distribution": "rand_type"}
 
 
 def parse_workload(text: str) -> WorkloadSpec:
@@ -49,11 +56,23 @@ def _refuse_levels(family: str, text: str) -> None:
     for place, part in enumerate(parts):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         more = [*takewhile(lambda word: word and "=" not in word, parts[place + 1 :])]
-        if equals and name != "file" and more:
+        if not equals or name == "file" or not more:
+            continue
+        name = name.replace("-", "_")
+        if name in _JOINED:
             raise UsageError(
-                f"workload {family}: {name} has several values: compare them as a factor, "
-                f"{','.join((f'{name}={value}', *more))} before --workload, and leave it out of the workload"
+                f"workload {family}: names of {name} are joined by +: write {name}={'+'.join((value, *more))}"
             )
+        if name in _NO_FACTORS:
+            raise UsageError(
+                f"workload {family}: {name} has several values, and it can't be compared as a factor: write "
+                f"one, {name}={value}, and measure the others one after the other"
+            )
+        factor = _FACTORS.get(name, name)
+        raise UsageError(
+            f"workload {family}: {name} has several values: compare them as a factor, "
+            f"{','.join((f'{factor}={value}', *more))} before --workload, and leave it out of the workload"
+        )
 
 
 def _instead(text: str, family: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
+from pgassay.sql_text import COPY_IN
 from pgassay.value_syntax import option_lists as typed_options
 from pgassay.value_syntax import quantities
 from pgassay.workloads.row_variables import kept_before, pieces
@@ -15,9 +16,10 @@ from pgassay.workloads.transactions import controls, with_transactions
 ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")
 _READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.IGNORECASE)
 _CHANGING = re.compile(
-    r"\b(insert|update|delete|merge|into|nextval|setval|analyze|for\s+(key\s+)?share)\b", re.IGNORECASE
+    r"\b(insert|update|delete|merge|into|nextval|setval|analyze|for\s+(?:key\s+)?share)\b", re.IGNORECASE
 )
-_BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
+# Without its strings SQL has no backslash; psql needs no blank before one.
+_BACKSLASH = re.compile(r"\\(\w+|\S|)")
 # What stands before a value; behind anything else a colon may be of another thing, such as a slice.
 _BEFORE_VALUE = re.compile(r"(?:^|[\s(=,<>+*/-])\Z")
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
@@ -37,7 +39,7 @@ _LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
-    """Whether a statement's words say that it may write (`FOR UPDATE`, `FOR SHARE` count: they mark rows)."""
+    """Whether a statement's words say that it may write (`FOR UPDATE` and `FOR SHARE` mark rows)."""
     words = strip_comments(statement)
     return _READING.match(words) is None or _CHANGING.search(words) is not None
 
@@ -144,6 +146,11 @@ def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None
 
 def _refuse_psql(sql: str, source: str, *, has_variables: bool = False) -> None:
     words = strip_comments(sql)
+    if COPY_IN.match(words):
+        raise UsageError(
+            f"{source}: COPY FROM STDIN takes its rows from the client, which has none: write INSERT, or "
+            "COPY from a file of the server's"
+        )
     command = _BACKSLASH.search(words)
     if command:
         raise UsageError(

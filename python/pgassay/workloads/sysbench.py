@@ -82,6 +82,26 @@ def has_transaction(options: SysbenchOptions) -> bool:
     return is_long and not options.skip_trx
 
 
+def uses(options: SysbenchOptions, name: str) -> bool:
+    """Whether another value of an option can change what a script does, as far as the others are."""
+    if name in ("tables", "table_size", "rand_type"):
+        return True
+    if options.series:
+        return name == "range_size"
+    if name in ("skip_trx", "range_selects"):
+        is_reading = options.script in ("oltp_read_only", "oltp_read_write")
+        return is_reading or (name == "skip_trx" and options.script == "oltp_write_only")
+    of_lists = {
+        "random_points": "random-points",
+        "number_of_ranges": "random-ranges",
+        "delta": "random-ranges",
+    }
+    if name in of_lists:
+        return _SINGLE.get(options.script) == of_lists[name]
+    fields = set(_FIELDS.get(options.script, {}).values())
+    return name in fields or (name == "range_size" and "simple_ranges" in fields)
+
+
 def calls_of(options: SysbenchOptions) -> dict[str, int]:
     """How often a transaction has each of its statements, by their names in `statements_of`."""
     if options.series:

@@ -53,6 +53,7 @@ def test_the_metric_is_read_with_its_bound() -> None:
         ("throughput-at", "tpcb", "write a latency and its limit"),
         ("throughput-at:p98<20ms", "tpcb", "write a latency"),
         ("throughput-at:p99<soon", "tpcb", "not a duration"),
+        ("throughput-at:p99<20", "tpcb", "'20' has no unit: write 20ms, or 20s for seconds"),
         (METRIC, "tpcb:rate=100", "leave rate=100 out"),
         (METRIC, "full-scan", "is for a load"),
         (METRIC, "sysbench:micro", "name one of its scripts"),

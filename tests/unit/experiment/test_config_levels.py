@@ -10,6 +10,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.config import names_of, parts_of
 from pgassay.factors.registry import parse_factors
 from pgassay.model.build import Build
+from pgassay.workloads.registry import parse_workload
 from report_examples import spec
 
 MATRIX = "config=17,18+io_method=sync,18+io_method=worker+effective_io_concurrency=16"
@@ -52,6 +53,23 @@ def test_each_arm_is_patched_by_all_parts_of_its_level(monkeypatch):
     assert [each.build.major for each in specs] == [17, 18, 18]
     assert [each.settings.get("io_method") for each in specs] == [None, "sync", "worker"]
     assert specs[2].settings["effective_io_concurrency"] == "16"
+
+
+def test_parts_are_read_as_the_levels_of_a_factor_are():
+    (factor,) = parse_factors(["config='search_path=''a,b''+work_mem=4MB',work_mem=8MB"])
+    assert factor.kind.apply("config", factor.levels[0], spec({})).settings == {
+        "search_path": "a,b",
+        "work_mem": "4MB",
+    }
+    # Names of variables differ by case.
+    assert parts_of("var.Rows=1+WORK_MEM=4MB") == {"var.Rows": "1", "work_mem": "4MB"}
+
+
+def test_arrivals_rest_on_the_rate_of_their_level_in_whichever_order():
+    (factor,) = parse_factors(["config=arrivals=constant+rate=10,rate=20"])
+    base = spec({}).model_copy(update={"workload": parse_workload("tpcb:clients=2")})
+    load = factor.kind.apply("config", factor.levels[0], base).workload.load
+    assert (load.pace.text, load.pace.arrivals) == ("10", "constant")
 
 
 def test_levels_without_a_version_make_one_family_in_each_stratum():

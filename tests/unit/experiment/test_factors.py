@@ -9,11 +9,14 @@ from plans_for_tests import base_spec
 
 from pgassay.environment.datasets.snapshots import key
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
+from pgassay.environment.server.pooler import check_pooler
 from pgassay.errors import UsageError
+from pgassay.experiment.planning import provisioned_servers
 from pgassay.experiment.planning.experiment_file import read_file
+from pgassay.factors import sysbench_option
 from pgassay.factors.base import split_levels
 from pgassay.factors.initdb_option import parse_wal_segsize
-from pgassay.factors.registry import parse_factor, parse_factors
+from pgassay.factors.registry import KINDS, parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec
 
 
@@ -70,6 +73,33 @@ def test_what_is_no_pooler_is_said(typed: str, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
+def test_a_pooler_has_a_connection_for_each_session_that_keeps_one() -> None:
+    factor = parse_factor("pooler=none,pgbouncer:mode=session,size=5,pgbouncer:mode=session")
+    for options, is_possible in (("8", False), ("5", True), ("8,pool=5", True), ("8,lifetime=1s", True)):
+        spec = factor.kind.apply("pooler", factor.levels[1], base_spec(f"tpcb:clients={options}"))
+        if is_possible:
+            check_pooler(spec)
+        else:
+            with pytest.raises(UsageError, match="3 of 8 would never get one: write mode=transaction"):
+                check_pooler(spec)
+    check_pooler(factor.kind.apply("pooler", factor.levels[2], base_spec("tpcb:clients=500")))
+
+
+def test_each_arm_s_own_load_decides_whether_its_pooler_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provisioned_servers, "_refusal", lambda _spec: None)
+    pooler = parse_factor("pooler=none,pgbouncer:mode=session,size=5")
+    candidates = [
+        (
+            {"clients": clients},
+            pooler.kind.apply("pooler", pooler.levels[1], base_spec(f"tpcb:clients={clients}")),
+        )
+        for clients in ("5", "8")
+    ]
+    judged = provisioned_servers.judge(candidates, skip_unavailable=True, on_stage=lambda *_stage: None)
+    assert [levels for levels, _ in judged.candidates] == [{"clients": "5"}]
+    assert judged.skipped[0].startswith("clients=8 was skipped: pooler=pgbouncer:mode=session,size=5")
+
+
 def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
     spec = base_spec("oltp_read_only:tables=2,clients=3")
     spec = spec.model_copy(update={"dataset": DatasetSpec(kind="sysbench", tables=2)})
@@ -87,6 +117,34 @@ def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
         parse_factor("range_size=1,2").kind.apply("range_size", "2", base_spec("select-only"))
     with pytest.raises(UsageError, match="whole number from 1"):
         parse_factor("range_size=0,2").kind.apply("range_size", "0", spec)
+
+
+READS = "point_selects simple_ranges sum_ranges order_ranges distinct_ranges range_size range_selects"
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("oltp_read_only", f"{READS} skip_trx"),
+        ("oltp_write_only", "index_updates non_index_updates delete_inserts skip_trx"),
+        ("oltp_update_index", "index_updates"),
+        ("oltp_point_select", ""),
+        ("select_random_points", "random_points"),
+        ("select_random_ranges", "number_of_ranges delta"),
+        ("micro", "range_size"),
+    ],
+)
+def test_a_factor_that_changes_nothing_of_a_script_is_refused(script: str, names: str) -> None:
+    spec = base_spec(f"sysbench:{script}")
+    for name, kind in KINDS.items():
+        if kind is not sysbench_option.KIND or name == "rand_type":
+            continue
+        level = {"skip_trx": "on", "range_selects": "off"}.get(name, "7")
+        if name in {"tables", "table_size", *names.split()}:
+            assert kind.apply(name, level, spec) != spec
+        else:
+            with pytest.raises(UsageError, match=f"{name}= changes nothing of sysbench:{script}"):
+                kind.apply(name, level, spec)
 
 
 def test_options_of_initdb_are_of_the_data() -> None:

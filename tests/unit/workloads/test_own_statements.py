@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from plans_for_tests import base_spec
 
 from pgassay.environment.datasets.registry import content
 from pgassay.environment.datasets.run_sql_text import shown
@@ -63,6 +64,15 @@ def test_the_workload_of_sql_levels_is_that_of_the_first(tmp_path: Path) -> None
     assert workload_of(factors, "full-scan", "full-scan").statements[0].sql == "SELECT 'b'"
     with pytest.raises(UsageError, match="--workload tpcb can't be used"):
         workload_of(factors, "tpcb", "full-scan")
+
+
+def test_ways_to_write_a_question_are_executed_alike(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.sql").write_text(f"SELECT '{name}'")
+    (factor,) = parse_factors([f"sql='{tmp_path}/a.sql,clients=4',{tmp_path}/b.sql"])
+    spec = base_spec().model_copy(update={"workload": workload_of([factor], "full-scan", "full-scan")})
+    with pytest.raises(UsageError, match="write the same clients= and executions= for each"):
+        factor.kind.apply("sql", factor.levels[1], spec)
 
 
 def test_statements_belong_together_by_name_else_by_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -86,9 +87,12 @@ def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
         ("rate=100..200", "has no duration"),
         ("rate=100+200", "has no duration"),
         ("rate=100/forever", "not a duration"),
+        ("rate=2000/s", "'2000/s' has a unit, .* write transactions a second as 2000"),
         ("arrivals=poisson", "add rate=1000 to the workload .the levels of a factor rate replace it"),
         ("rate=10,arrivals=uniform", "poisson or constant"),
         ("latency_limit=0", "less than"),
+        # As pgbench's -L has it: 20 seconds would be no limit at all.
+        ("latency_limit=20", "'20' has no unit: write 20ms, or 20s for seconds"),
         ("curve=/nowhere.csv", "can't read the curve"),
         ("rate=5,curve=/nowhere.csv", "leave one of them out|can't read"),
     ],
@@ -106,9 +110,19 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
     assert found.pace.rates == ((0, 10), (5, 100), (10, 20))
     assert (found.duration_s, found.pace.arrivals, found.latency_limit_ms) == (10.0, "constant", 20.0)
     assert load(f"select-only:curve={file},duration=5s").duration_s == 5.0
+    with pytest.raises(UsageError, match="too short: write at least 100ms"):
+        load(f"select-only:curve={file}@999999999")
+    file.write_text("0,10\n1e13,20\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="is more than 100d"):
+        load(f"select-only:curve={file}")
+    file.write_text("# of a Monday\n\nseconds,rate\n0,10\n60,20\n", encoding="utf-8")
+    assert load(f"select-only:curve={file}").duration_s == 60.0
     for text, words in (
         ("0,10\n5\n", "line 2"),
         ("0,10\n5,x\n", "line 2"),
+        # A slip in the first line is no name of a column: the curve would begin later than it was meant to.
+        ("0,1OO\n5,10\n9,20\n", "line 1"),
+        ("seconds,rate\nseconds,rate\n0,10\n5,10\n", "line 2"),
         ("5,10\n1,10\n", "are not in order"),
         ("0,10\n", "1 points"),
         ("0,0\n9,0\n", "ever run"),
@@ -229,6 +243,14 @@ def test_a_percentile_takes_twenty_transactions_beyond_it() -> None:
                 metric_of("p99", made, [made.load])
         else:
             assert metric_of("p99", made, [made.load]).latency == "p99"
+
+
+@pytest.mark.parametrize("rate", ["0/60s+100", "0..100/1h", "0.05"])
+def test_a_trial_in_which_nothing_is_due_is_refused(rate: str) -> None:
+    made = spec(f"tpcb:rate={rate},duration=5s")
+    for metric in (None, "mean", "p50"):
+        with pytest.raises(UsageError, match=f"rate={re.escape(rate)}: in the 5 s of a trial no transaction"):
+            metric_of(metric, made, [made.load])
 
 
 def test_what_a_curve_gives_within_the_trial_counts() -> None:

@@ -150,7 +150,7 @@ def test_what_varies_a_load_does_not_vary_a_replay(shop: Path) -> None:
         factor = parse_factor(text)
         with pytest.raises(UsageError, match=told):
             factor.kind.apply(factor.name, factor.levels[0], spec)
-    with pytest.raises(UsageError, match="compare storages with it"):
+    with pytest.raises(UsageError, match="write replay:DIR,speed=max"):
         refuse_workloads([workload], "--workload")
     with pytest.raises(UsageError, match="list of statements, but replay has none"):
         tuned_statements(workload)

@@ -1,12 +1,14 @@
 """sysbench's words: options, refusals, and what is said of a script in Lua."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pgassay.cli.main import main
 from pgassay.errors import UsageError
 from pgassay.native.sysbench_commands import SysbenchProgress
+from pgassay.sysbench.connection import SysbenchServer
 from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
 from pgassay.sysbench.options import (
     Options,
@@ -16,6 +18,7 @@ from pgassay.sysbench.options import (
     refuse_options_of_others,
 )
 from pgassay.sysbench.run_load import progress_lines
+from pgassay.sysbench.tables import warm_up
 
 
 def test_words_stand_in_any_order_and_dashes_are_underscores() -> None:
@@ -195,6 +198,28 @@ def test_the_statements_of_a_lua_script_are_drafted_for_pgbench() -> None:
 )
 def test_the_nearest_script_is_named(text: str, nearest: str) -> None:
     assert nearest_script("mine", text) == nearest
+
+
+@pytest.mark.parametrize(("found", "called"), [(("extensions",), "extensions.pg_prewarm("), (None, "")])
+def test_tables_are_read_by_pg_prewarm_in_whatever_schema_it_is(
+    found: tuple[str] | None, called: str
+) -> None:
+    sent: list[str] = []
+
+    class Session:
+        def execute(self, statement: bytes) -> "Session":
+            sent.append(statement.decode())
+            return self
+
+        def fetchone(self) -> tuple[str] | None:
+            return found
+
+    session: Any = Session()
+    server = SysbenchServer(session, "18.6", [], {})
+    warm_up(parse(["oltp_insert", "warmup", "--tables=2"]), server, lambda _line: None)
+    reading = sent[1:]
+    assert len(reading) == (2 if called else 6)
+    assert all(("pg_prewarm" in each) == bool(called) and called in each for each in reading)
 
 
 def test_the_scripts_that_packages_ship_are_the_built_in_ones(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """Workloads as typed: what each word becomes, and what is refused with a remedy."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pgassay.errors import UsageError
+from pgassay.factors.registry import KINDS
 from pgassay.model.workload import ReadOnlyOptions
+from pgassay.workloads import oltp, sysbench
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.statements import changes_data
 
@@ -23,6 +26,28 @@ def test_full_scan_holds_the_published_statements_and_one_that_reads_the_table()
     assert "count(filler)" in workload.statements[-1].sql
     assert not workload.writes
     assert (workload.metric.unit, workload.metric.better) == ("s", "lower")
+
+
+@pytest.mark.parametrize("family", ["tpcb", "oltp_read_only", "sysbench:oltp_read_write"])
+def test_several_values_are_a_factor_or_refused(family: str) -> None:
+    """What a message says to write is a factor that there is."""
+    script = family.partition(":")[2]
+    known = (*sysbench.OPTIONS, *oltp.OPTIONS)
+    for option in known:
+        before = "," if script else ":"
+        with pytest.raises(UsageError) as caught:
+            parse_workload(f"{family}{before}{option}=1,2")
+        told = re.search(r"compare them as a factor, (\w+)=1,2 before", str(caught.value))
+        assert told is None or told[1] in KINDS, option
+        assert told is not None or "can't be compared as a factor: write one" in str(caught.value)
+    with pytest.raises(UsageError, match=r"joined by \+: write only=count\+sum"):
+        parse_workload("full-scan:only=count,sum")
+    with pytest.raises(UsageError, match=r"joined by \+: write users=app\+web"):
+        parse_workload("replay:monday,users=app,web")
+    with pytest.raises(UsageError, match="speed has several values, and it can't be compared as a factor"):
+        parse_workload("replay:monday,speed=1,2")
+    with pytest.raises(UsageError, match="as a factor, table_size=1,2 before"):
+        parse_workload("sysbench:oltp_insert,table-size=1,2")
 
 
 def test_full_scan_can_be_restricted() -> None:
@@ -117,8 +142,8 @@ def test_statements_of_a_file_can_be_executed_by_clients_at_once(tmp_path: Path)
         ('SELECT "update" FROM t', False),
         ("SELECT * FROM t FOR UPDATE", True),
         ("SELECT * FROM t FOR SHARE", True),
-        ("SELECT * FROM t\nfor key  share of t SKIP LOCKED", True),
-        ("SELECT share FROM t WHERE a = 'for share'", False),
+        ("SELECT * FROM t FOR\nKEY SHARE SKIP LOCKED", True),
+        ("SELECT share, 'for share' FROM shares", False),
         ("SELECT * INTO u FROM t", True),
         ("VACUUM t", True),
         ("EXPLAIN ANALYZE SELECT 1", True),
@@ -160,6 +185,9 @@ def test_a_misspelt_option_of_a_file_is_named_with_what_to_type(tmp_path: Path, 
     ("text", "sentence"),
     [
         ("\\timing on\nSELECT 1;", "psql command"),
+        ("SELECT 1\\g\nSELECT 2;", r"\\g is a psql command"),
+        ("SELECT 1\\;", "psql command"),
+        ("COPY t FROM STDIN;\n1\t2\n\\.\n", "COPY FROM STDIN takes its rows from the client"),
         ("SELECT 1 \\gset\n;", r"gset is for statements between BEGIN and COMMIT.*--workload pgbench:file="),
         ("SELECT :rows;", ":rows is a psql variable"),
         ("SELECT * FROM t WHERE name = :'name';", "is a psql variable"),

@@ -41,7 +41,9 @@ _SYSTEM_ROOTS = (
 _SAFE_COMPLAINT = re.compile(r'invalid (?:connection option|URI query parameter):? "[a-z_]{1,40}"')
 # What psycopg puts around libpq's words, of one attempt and of several.
 _SEVERAL = "Multiple connection attempts failed. All failures were:"
-_ATTEMPT = re.compile(r"^- host: .*?: connection failed: |^connection (?:failed|is bad): ", re.MULTILINE)
+_ATTEMPT = re.compile(
+    r"^(?:- host: .*?, hostaddr: (?:None|'[^']*'): )?(?:connection (?:failed|is bad): )?", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,12 @@ def _parse(connection_string: str, what: str) -> dict[str, str]:
         message = f" ({safe.group()})" if safe else ""
         raise _no_connection_string(what, message) from None
     given = {name: str(value) for name, value in found.items() if value is not None}
-    if _holds_an_ended_password(connection_string, given):
+    if holds_an_ended_password(connection_string, given):
         raise _no_connection_string(what)
     return given
 
 
-def _holds_an_ended_password(connection_string: str, given: Mapping[str, str]) -> bool:
+def holds_an_ended_password(connection_string: str, given: Mapping[str, str]) -> bool:
     """Whether a password of a URI is read as ending too early, before a / or an @ of its own.
 
     What follows is a host, a port or a database to libpq, and is repeated by whoever does not find that.
@@ -128,6 +130,9 @@ def _holds_an_ended_password(connection_string: str, given: Mapping[str, str]) -
     if "@" in host.removeprefix("@") or re.search(r"[^\d,]", port):
         return True
     before_options = connection_string.partition("?")[0]
+    database = before_options.partition("//")[2].partition("/")[2]
+    if "password" in given and "@" in database:
+        return True
     return "user" not in given and bool(port) and "@" in before_options
 
 

@@ -61,11 +61,21 @@ def version() -> str:
 
 
 def check_pooler(spec: ArmSpec) -> None:
-    """Raise UsageError for an arm whose transactions PgBouncer would break."""
+    """Raise UsageError for an arm whose transactions PgBouncer would break, or let wait for ever."""
     load, pooler = spec.workload.load, spec.pooler
-    if pooler is None or load is None or pooler.mode == "session" or load.protocol != "prepared":
+    if pooler is None or load is None:
         return
-    if not keeps_prepared(version()):
+    if pooler.mode == "session":
+        # Whoever has none keeps waiting for it, and is sent away after two minutes (query_wait_timeout).
+        if pooler.size is not None and pooler.size < load.connections and load.lifetime_s is None:
+            raise UsageError(
+                f"pooler={pooler.text}: with mode=session a client keeps its server connection, so "
+                f"{load.connections - pooler.size} of {load.connections} would never get one: write "
+                f"mode=transaction, a size of {load.connections}, or lifetime=1s, after which clients "
+                "connect again"
+            )
+        return
+    if load.protocol == "prepared" and not keeps_prepared(version()):
         raise UsageError(
             f"pooler={pooler.text}: with protocol=prepared a client's statements are prepared once in its "
             f"session, and PgBouncer {version()} gives each transaction another one "

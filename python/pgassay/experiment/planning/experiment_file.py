@@ -87,9 +87,9 @@ def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beside(path: Path, workload: str) -> str:
     family, colon, rest = workload.partition(":")
-    if family == pgbench.FAMILY:
-        return f"{family}:{pgbench.with_files(rest, lambda name: str(path.parent / name))}"
-    if family not in ("sql", "maintenance", replay.FAMILY) or not colon or Path(rest).is_absolute():
+    if family not in ("sql", "maintenance", replay.FAMILY):
+        return f"{family}{colon}{pgbench.with_files(rest, lambda name: str(path.parent / name))}"
+    if not colon or Path(rest).is_absolute():
         return workload
     return f"{family}:{path.parent / rest}"
 

@@ -244,11 +244,11 @@ def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnSt
         on_stage("checking every level on a small server", index / len(candidates))
         settings = tuple(sorted(spec.settings.items()))
         kinds = (spec.storage.kind, spec.storage.wal.kind if spec.storage.wal else "")
-        protocol = spec.workload.load.protocol if spec.pooler and spec.workload.load else ""
-        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, kinds, spec.pooler, protocol)
+        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, kinds)
         if key not in verdicts:
             verdicts[key] = _refusal(spec)
-        refusal = verdicts[key]
+        # What a pooler can't do depends on the load, for which no server has to be started.
+        refusal = verdicts[key] or _refusal_of_pooler(spec)
         if refusal is None:
             kept.append((levels, spec))
         elif skip_unavailable:
@@ -269,9 +269,18 @@ def _refusal(spec: ArmSpec) -> UsageError | None:
         if missing is not None:
             return UsageError(missing)
     try:
-        check_pooler(spec)
         check_limits(spec)
         validate_settings(spec.build, spec.settings)
+    except UsageError as error:
+        return error
+    except MeasurementError as error:
+        return UsageError(str(error))
+    return None
+
+
+def _refusal_of_pooler(spec: ArmSpec) -> UsageError | None:
+    try:
+        check_pooler(spec)
     except UsageError as error:
         return error
     except MeasurementError as error:

@@ -100,12 +100,10 @@ def _of_option(option: str, value: str, made: MachineCommand) -> str:
         raise UsageError(
             f"{value}: a capture holds users' data and is not sent to other machines: compare it on this one"
         )
-    if value.startswith(f"{pgbench.FAMILY}:"):
-        options = pgbench.with_files(value.partition(":")[2], lambda path: _sent(path, made))
-        return f"{pgbench.FAMILY}:{options}"
     match = _FILE.match(value)
     if match is None:
-        return value
+        family, colon, options = value.partition(":")
+        return f"{family}{colon}{pgbench.with_files(options, lambda path: _sent(path, made))}"
     path = match["path"]
     return value.replace(path, _sent(path, made), 1)
 

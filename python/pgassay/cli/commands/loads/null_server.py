@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted, or measure and print."""
     if arguments.serve is not None:
         return _serve(arguments)
+    from pgassay.model.workload import BY_SSH
     from pgassay.native.null_server import measure_client
     from pgassay.report.listings import ceilings_page
     from pgassay.value_syntax.quantities import CLIENTS_MAX, whole
@@ -76,6 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
     if load is None:
         raise UsageError(
             f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"
+        )
+    if load.host:
+        raise UsageError(
+            f"client={BY_SSH}{load.host}: null-server measures the load generator of the machine that it "
+            "runs on: leave it out, and run pgassay null-server there"
         )
     _refuse_rows(load)
     load = load.model_copy(update={"duration_s": arguments.seconds, "warmup_s": WARMUP_S})

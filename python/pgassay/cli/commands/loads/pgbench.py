@@ -71,6 +71,7 @@ def is_own(words: "Sequence[str]") -> bool:
 
 def run_words(words: "Sequence[str]") -> int:
     """Read pgbench's words, do it, return pgbench's exit status."""
+    from pgassay.model.redaction import without_secrets
     from pgassay.pgbench.command_line import WrongWordError
     from pgassay.pgbench.messages import TRY_HELP, PgbenchError, say, tell
 
@@ -80,7 +81,7 @@ def run_words(words: "Sequence[str]") -> int:
     try:
         return _do(words)
     except WrongWordError as error:
-        print(error, file=sys.stderr)
+        print(without_secrets(str(error)), file=sys.stderr)
         say(TRY_HELP, "hint")
         return error.exit_code
     except PgbenchError as error:

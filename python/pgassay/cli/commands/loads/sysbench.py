@@ -64,6 +64,7 @@ def is_own(words: "Sequence[str]") -> bool:
 
 def run_words(words: "Sequence[str]") -> int:
     """Read sysbench's words, do it, return sysbench's exit status."""
+    from pgassay.model.redaction import without_secrets
     from pgassay.sysbench.options import SysbenchError, parse
 
     if "--version" in words:
@@ -75,7 +76,7 @@ def run_words(words: "Sequence[str]") -> int:
             print(warning, file=sys.stderr)
         return _do(chosen)
     except SysbenchError as error:
-        print(error, file=sys.stderr)
+        print(without_secrets(str(error)), file=sys.stderr)
         return error.exit_code
 
 
