@@ -208,7 +208,10 @@ class Reader:
         if step[2].startswith(_FETCHES):
             self.other_entries += 1
             return
-        session.waiting = session.plan = None
+        # A statement that was logged at its start has its duration without its text: what waits is another one
+        # (log_statement = ddl or mod, say), whose duration was below the limit. The plan is this one's.
+        session.plan = None
+        yield from self._left(session)
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
