@@ -146,6 +146,16 @@ def test_what_a_prefix_says_twice_is_read_once(prefix: str) -> None:
     assert found is not None and found["pid"] == "7" and found["message"].endswith("SELECT 1")
 
 
+def test_a_plan_before_an_error_is_of_the_statement_before() -> None:
+    plan = "duration: 250.000 ms  plan:\nQuery Text: {}\nResult  (cost=0.00..0.01 rows=1)"
+    failed = entry("division by zero", 2.0, level="ERROR", sqlstate="22012", statement="SELECT 1/0")
+    found = read([entry(plan.format("SELECT 1")), failed])
+    assert [(each.text, each.sqlstate) for each in found] == [("SELECT 1", ""), ("SELECT 1/0", "22012")]
+    # Of several statements in one text the first may have a plan.
+    found = read([entry(plan.format("SELECT 1/0")), failed])
+    assert [(each.text, each.sqlstate) for each in found] == [("SELECT 1/0", "22012")]
+
+
 @pytest.mark.parametrize(
     "plan",
     [
