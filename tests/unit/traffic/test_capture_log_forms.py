@@ -105,7 +105,7 @@ def test_an_error_of_a_parallel_worker_is_its_leader_s(tmp_path: Path) -> None:
         at = f"{AT}.535 UTC [{pid}] {backend} "
         return f"{at}ERROR:  division by zero\n{at}STATEMENT:  SELECT 1/n FROM t"
 
-    who = ((8, "parallel worker"), (7, "client backend"))
+    who = ((8, "parallel worker"), (9, "walsender"), (7, "client backend"))
     for name, lines in (
         ("a.csv", [csv(str(pid), backend) for pid, backend in who]),
         ("a.json", [json_of(pid, backend) for pid, backend in who]),

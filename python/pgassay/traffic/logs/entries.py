@@ -19,8 +19,8 @@ PREFIXES = (
     "%m [%p] ",
 )
 _CSV_COLUMNS_MIN = 23
-# It logs its leader's errors once more.
-_WORKER = "parallel worker"
+# They log their leader's errors once more; and replication is no part of a capture.
+_NO_CLIENTS = ("parallel worker", "walsender")
 _FIELD_BYTES_MAX = 1 << 30
 _CSV_BEGIN = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [^,]+,("|,)')
 # How files of gzip, bzip2, xz and zstd begin, as text in which what is no UTF-8 was replaced.
@@ -53,7 +53,7 @@ _ESCAPES = {
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One entry. `time_ns` is Unix time; `session` its name, else the process's number, '' of a worker."""
+    """One entry. `time_ns` is Unix time; `session` its name, else the process's number, '' of no client."""
 
     time_ns: int
     session: str
@@ -137,7 +137,7 @@ class Log:
             return
         yield LogEntry(
             time_ns=time_ns,
-            session="" if row[23:24] == [_WORKER] else row[5] or row[3],
+            session="" if (*row, "")[23] in _NO_CLIENTS else row[5] or row[3],
             level=row[11],
             message=row[13],
             user=row[1],
@@ -194,7 +194,7 @@ class Log:
             yield LogEntry(
                 time_ns=time_ns,
                 session=""
-                if word.get("backend_type") == _WORKER
+                if word.get("backend_type") in _NO_CLIENTS
                 else word.get("session_id") or word.get("pid", ""),
                 level=word.get("error_severity", ""),
                 message=word.get("message", ""),
@@ -305,7 +305,7 @@ def _of_match(match: re.Match[str]) -> LogEntry:
     epoch = found.get("epoch")
     return LogEntry(
         time_ns=int(float(epoch) * 1e9) if epoch else unix_ns(found["time"]),
-        session="" if found.get("backend") == _WORKER else found.get("session") or found.get("pid", ""),
+        session="" if found.get("backend") in _NO_CLIENTS else found.get("session") or found.get("pid", ""),
         level=found["level"],
         message=found["message"],
         user=found.get("user", ""),
