@@ -14,7 +14,9 @@ from pgassay.workloads.transactions import controls, with_transactions
 
 ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")
 _READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.IGNORECASE)
-_CHANGING = re.compile(r"\b(insert|update|delete|merge|into|nextval|setval|analyze)\b", re.IGNORECASE)
+_CHANGING = re.compile(
+    r"\b(insert|update|delete|merge|into|nextval|setval|analyze|for\s+(?:key\s+)?share)\b", re.IGNORECASE
+)
 _BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
 # What stands before a value; behind anything else a colon may be of another thing, such as a slice.
 _BEFORE_VALUE = re.compile(r"(?:^|[\s(=,<>+*/-])\Z")
@@ -35,7 +37,7 @@ _LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
-    """Whether a statement's words say that it may write (`FOR UPDATE` counts: it marks rows)."""
+    """Whether a statement's words say that it may write (`FOR UPDATE` and `SHARE` count: they mark rows)."""
     words = strip_comments(statement)
     return _READING.match(words) is None or _CHANGING.search(words) is not None
 
