@@ -5,6 +5,7 @@ import errno
 from contextlib import nullcontext
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgassay.cli.commands.traffic import capture as command
@@ -60,6 +61,19 @@ def test_the_option_that_a_refusal_is_about_is_named(
     with pytest.raises(UsageError) as found:
         capture(request, print, print)
     assert str(found.value).startswith(begins) and str(found.value).endswith(ends)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_server_without_a_free_connection_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")
+
+    monkeypatch.setattr(capturing, "resolve", lambda *_, **__: Resolved(SERVER, {"sslmode": "disable"}))
+    monkeypatch.setattr(capturing.psycopg, "connect", refuse)
+    with pytest.raises(UsageError, match=r"^DSN: db1:5432/shop gave no answer \(FATAL:  sorry, too many"):
+        capture(CaptureRequest("127.0.0.1:6432", "dbname=shop", tmp_path / "c"), print, print)
     assert not (tmp_path / "c").exists()
 
 
