@@ -153,6 +153,17 @@ def test_a_part_of_a_redacted_copy_is_not_left(
     assert out.exists() is has_folder and not list(out.glob("*"))
 
 
+def test_counts_are_handed_out_and_no_folder_s_name() -> None:
+    known: dict[str, object] = {
+        "format": 1, "totals": {"sessions": 2, "failure": "/home/jo/monday: No space left on device"},
+        "server": {"version": "18", "settings": {"cluster_name": "acme"}}, "options": {"files": ["/home/jo/a"]},
+    }  # fmt: skip
+    made = redacting_module.redacted_manifest(known)
+    assert made["totals"] == {"sessions": 2} and made["redacted"] is True
+    assert "jo" not in str(made) and "acme" not in str(made)
+    assert "totals" not in redacting_module.redacted_manifest({"format": 1})
+
+
 def test_a_log_without_statements_leaves_no_folder(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("2026-11-27 18:32:25.535 UTC [7] LOG:  checkpoint starting: time\n")
     arguments = argparse.Namespace(
