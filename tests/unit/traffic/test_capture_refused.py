@@ -156,7 +156,8 @@ def test_a_part_of_a_redacted_copy_is_not_left(
 def test_counts_are_handed_out_and_no_folder_s_name() -> None:
     known: dict[str, object] = {
         "format": 1, "totals": {"sessions": 2, "failure": "/home/jo/monday: No space left on device"},
-        "server": {"version": "18", "settings": {"cluster_name": "acme"}}, "options": {"files": ["/home/jo/a"]},
+        "server": {"version": "18", "settings": {"cluster_name": "acme"}},
+        "options": {"files": ["/home/jo/a"]},
     }  # fmt: skip
     made = redacting_module.redacted_manifest(known)
     assert made["totals"] == {"sessions": 2} and made["redacted"] is True
