@@ -152,6 +152,10 @@ def test_what_a_build_refuses(
         (["report"], "'pgassay report' needs FOLDER"),
         (["report", "a", "b"], "'b' is one word too many: 'pgassay report' takes FOLDER and options"),
         (["report", "a", "--json", "--markdown"], "leave one of them out"),
+        (
+            ["upgrade", "dbname=shop", "--to", "18", "--workload", "sql:a.sql", "--statements", "5"],
+            "--statements cannot be used with --workload, whose statements are all run",
+        ),
         (["clean", "a"], "takes only options"),
         (["fleet", "begin"], "ACTION can't be 'begin': use start, status, stop"),
         (["builds", "instal"], "did you mean install?"),

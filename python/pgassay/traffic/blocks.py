@@ -81,9 +81,14 @@ class CaptureFile:
         return CaptureBlock(first_ns, last_ns, records, dropped, raw) if len(raw) == length else None
 
 
-def files(folder: Path) -> list[CaptureFile]:
-    """The files of a capture's folder, by group; raises UsageError where there are none."""
+def paths(folder: Path) -> list[Path]:
+    """Where the files of a capture's folder are, by group; raises UsageError where there are none."""
     found = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not found:
         raise UsageError(f"{folder} holds no capture: name the folder that `pgassay capture --out` wrote")
-    return [CaptureFile(path) for path in found]
+    return found
+
+
+def files(folder: Path) -> list[CaptureFile]:
+    """The files of a capture's folder, by group; raises UsageError where there are none."""
+    return [CaptureFile(path) for path in paths(folder)]

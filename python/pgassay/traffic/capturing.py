@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from pgassay.environment.remote.connection_parameters import Resolved, resolve
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 
@@ -87,8 +87,15 @@ def _captured(
 ) -> dict[str, Any]:
     resolved = resolve(request.connection, "DSN", major_min=_MAJOR_MIN, needs_database=False)
     notes = [_CHANNEL_BINDING] if resolved.parameters.get("sslmode") != "disable" else []
-    with psycopg.connect(request.connection, autocommit=True, application_name="pgassay capture") as session:
-        server = manifest.described(session)
+    try:
+        with psycopg.connect(
+            request.connection, autocommit=True, application_name="pgassay capture"
+        ) as session:
+            server = manifest.described(session)
+    except psycopg.Error as error:
+        raise UsageError(
+            f"DSN: {resolved.server.name} gave no answer ({first_line(error)}): try again"
+        ) from None
     process = NativeProcess("capture")
     try:
         process.send(_document(request, listen, resolved))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgassay.errors import UsageError
 from pgassay.model.traffic.replay_result import ReplayFamily
 from pgassay.native.replay_commands import PlayedFamily, sessions_of
-from pgassay.traffic.blocks import files
+from pgassay.traffic.blocks import files, paths
 from pgassay.traffic.summary import family
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
     Raises UsageError for what is no capture, and for a user that has none: who misspelt one would take the
     rest for all of them.
     """
-    files(folder)
+    paths(folder)
     sessions = sessions_of(str(folder.resolve()))
     known = dict.fromkeys(user for user, _, _ in sessions)
     if unknown := [user for user in users if user not in known]:

@@ -59,12 +59,15 @@ def _written(folder: Path, out: Path) -> Redacted:
 
 def redacted_manifest(known: dict[str, object]) -> dict[str, object]:
     """A manifest with what tells no value: settings of the server, names of log files and the like go."""
-    server, options = known.get("server"), known.get("options")
+    server, options, totals = known.get("server"), known.get("options"), known.get("totals")
     kept: dict[str, object] = {
         key: known.get(key)
-        for key in ("format", "source", "started_at", "started_unix_ns", "ended_at", "totals", "lacks")
+        for key in ("format", "source", "started_at", "started_unix_ns", "ended_at", "lacks")
         if key in known
     }
+    if isinstance(totals, dict):
+        # Why it could not be written may name a folder.
+        kept["totals"] = {key: value for key, value in totals.items() if not isinstance(value, str)}
     return {
         **kept,
         "server": {key: server[key] for key in _SERVER_KEPT if key in server}

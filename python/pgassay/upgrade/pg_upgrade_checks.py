@@ -9,6 +9,10 @@ _PREPARED = """
 SELECT gid, database = pg_catalog.current_database(), pg_catalog.quote_ident(database)
 FROM pg_catalog.pg_prepared_xacts ORDER BY 2 DESC, 1"""
 _SLOTS = "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical' ORDER BY 1"
+# An interrupted DROP DATABASE leaves one with this limit (src/include/catalog/pg_database.h).
+_CLOSED = """
+SELECT pg_catalog.quote_ident(datname), datconnlimit = -2 FROM pg_catalog.pg_database
+WHERE datname <> 'template0' AND (NOT datallowconn OR datconnlimit = -2) ORDER BY 1"""
 _INVALID = """
 SELECT i.indexrelid::pg_catalog.regclass::text FROM pg_catalog.pg_index i WHERE NOT i.indisvalid ORDER BY 1"""
 # Columns of these types hold numbers of objects, which pg_upgrade does not keep, or what 16 writes otherwise;
@@ -50,6 +54,17 @@ def in_the_way_of_pg_upgrade(
             sentence=f"the prepared transaction {gid} is open{place}: pg_upgrade refuses{missed}",
             where=gid,
             remedy="COMMIT PREPARED or ROLLBACK PREPARED",
+        )
+    for name, is_half_dropped in session.execute(_CLOSED).fetchall():
+        why, remedy = "allows no connections", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true, or drop it"
+        if is_half_dropped:
+            why, remedy = "is left of a DROP DATABASE that was interrupted", f"DROP DATABASE {name}"
+        yield UpgradeFinding(
+            id=f"database-closed:{name}",
+            severity="in the way",
+            sentence=f"the database {name} {why}: pg_upgrade refuses",
+            where=str(name),
+            remedy=remedy,
         )
     yield from _columns_refused(session, old, new)
     for index in names_found(session, _INVALID):

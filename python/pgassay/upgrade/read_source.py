@@ -1,9 +1,13 @@
 """What is read before anything is measured: the source's catalogs, and what of its schema can be made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+
+from pgassay.environment.remote.read_only import unreadable
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.progress import Progress
@@ -52,14 +56,15 @@ def read_source(
     """
     old, new, program = builds
     progress.stage("reading the catalogs")
-    settings = settings_of_server(source)
-    with source.reading() as session:
-        others = others_unread(session)
-        chosen = statements_to_run(asked, source, session, progress)
+    with _told(source):
+        settings = settings_of_server(source)
+        with source.reading() as session:
+            others = others_unread(session)
+            chosen = statements_to_run(asked, source, session, progress)
     progress.stage(f"asking an empty server of {new.version}")
     with scratch_server(new) as server:
         known = read_version(server, frozenset(settings))
-        with source.reading() as session:
+        with _told(source), source.reading() as session:
             findings = tuple(catalog_findings(session, settings, known, source.major))
         with schema_of(given, source, (old, program), folder, progress) as schema:
             progress.stage(f"making the schema in {new.version}")
@@ -73,6 +78,15 @@ def read_source(
         unparsed = functions_refused(server, source)
     findings = (*findings, *map(finding_of_function, unparsed))
     return SourceRead(findings, refused, chosen, held_settings(settings, known.settings), others)
+
+
+@contextmanager
+def _told(source: SourceServer) -> Iterator[None]:
+    """What the source refuses, or that it went away, as a UsageError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise unreadable(source.resolved, error) from None
 
 
 def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:

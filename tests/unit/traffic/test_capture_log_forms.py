@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import itertools
+import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +76,46 @@ def test_a_csvlog_is_known_by_its_lines_where_its_name_was_rotated(tmp_path: Pat
     columns = [f"{AT}.535 UTC", '"app"', '"shop"', "7", "", "6a.7", "1", "", "", "", "", "LOG", "00000"]
     path.write_text(",".join([*columns, '"duration: 1.5 ms  statement: SELECT 1"', *[""] * 9]) + "\n")
     assert [each.text for each in read(*Log([path]).entries())] == ["SELECT 1"]
+
+
+def test_an_error_of_a_parallel_worker_is_its_leader_s(tmp_path: Path) -> None:
+    def csv(pid: str, backend: str) -> str:
+        columns = [
+            f"{AT}.535 UTC",
+            '"app"',
+            '"shop"',
+            pid,
+            "",
+            f"6a.{pid}",
+            "1",
+            "",
+            "",
+            "",
+            "",
+            "ERROR",
+            "22012",
+        ]
+        return ",".join([*columns, "division by zero", *[""] * 5, "SELECT 1/n FROM t", "", "", "", backend])
+
+    def json_of(pid: int, backend: str) -> str:
+        at = {"timestamp": f"{AT}.535 UTC", "pid": pid, "error_severity": "ERROR", "backend_type": backend}
+        return json.dumps({**at, "message": "division by zero", "statement": "SELECT 1/n FROM t"})
+
+    def stderr(pid: str, backend: str) -> str:
+        at = f"{AT}.535 UTC [{pid}] {backend} "
+        return f"{at}ERROR:  division by zero\n{at}STATEMENT:  SELECT 1/n FROM t"
+
+    who = ((8, "parallel worker"), (9, "walsender"), (7, "client backend"))
+    for name, lines in (
+        ("a.csv", [csv(str(pid), backend) for pid, backend in who]),
+        ("a.json", [json_of(pid, backend) for pid, backend in who]),
+        ("a.log", [stderr(str(pid), backend) for pid, backend in who]),
+    ):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        found = read(*Log([tmp_path / name], "%m [%p] %b " if name == "a.log" else None).entries())
+        assert [(each.session[-1], each.sqlstate[:2]) for each in found] == [
+            ("7", "22" if name == "a.csv" else "XX")
+        ]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])

@@ -66,6 +66,27 @@ def test_what_log_statement_wrote_at_the_start_gets_its_duration() -> None:
     ]
 
 
+def test_what_was_logged_at_its_start_and_was_fast_is_not_lost() -> None:
+    """With log_statement = mod and log_min_duration_statement = 100ms it has no duration."""
+    plan = "duration: 200.0 ms  plan:\nQuery Text: SELECT 1\nResult  (cost=0.00..0.01 rows=1)"
+    found = read(
+        [
+            entry("statement: INSERT INTO t VALUES (1)", 1.0),
+            entry(plan, 2.0),
+            entry("duration: 200.0 ms  statement: SELECT 1", 2.0),
+            entry("execute s1: DELETE FROM t WHERE a = $1", 3.0, detail="Parameters: $1 = '7'"),
+            entry("duration: 0.1 ms  parse s2: SELECT 2", 4.0),
+            entry("duration: 300.0 ms  execute s2: SELECT 2", 5.0),
+        ]
+    )
+    assert [(each.text, each.has_duration) for each in found] == [
+        ("INSERT INTO t VALUES (1)", False),
+        ("SELECT 1", True),
+        ("DELETE FROM t WHERE a = $1", False),
+        ("SELECT 2", True),
+    ]
+
+
 def test_an_error_is_that_of_the_statement_that_it_names() -> None:
     # Without durations nothing says that the first has ended; one that can't be parsed is not logged itself.
     found = read(
@@ -123,6 +144,16 @@ def test_what_a_prefix_says_twice_is_read_once(prefix: str) -> None:
         line = line.replace(escape, value)
     found = prefix_pattern(prefix).match(f"{line}LOG:  duration: 1 ms  statement: SELECT 1")
     assert found is not None and found["pid"] == "7" and found["message"].endswith("SELECT 1")
+
+
+def test_a_plan_before_an_error_is_of_the_statement_before() -> None:
+    plan = "duration: 250.000 ms  plan:\nQuery Text: {}\nResult  (cost=0.00..0.01 rows=1)"
+    failed = entry("division by zero", 2.0, level="ERROR", sqlstate="22012", statement="SELECT 1/0")
+    found = read([entry(plan.format("SELECT 1")), failed])
+    assert [(each.text, each.sqlstate) for each in found] == [("SELECT 1", ""), ("SELECT 1/0", "22012")]
+    # Of several statements in one text the first may have a plan.
+    found = read([entry(plan.format("SELECT 1/0")), failed])
+    assert [(each.text, each.sqlstate) for each in found] == [("SELECT 1/0", "22012")]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import errno
 from contextlib import nullcontext
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgassay.cli.commands.traffic import capture as command
@@ -60,6 +61,19 @@ def test_the_option_that_a_refusal_is_about_is_named(
     with pytest.raises(UsageError) as found:
         capture(request, print, print)
     assert str(found.value).startswith(begins) and str(found.value).endswith(ends)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_server_without_a_free_connection_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")
+
+    monkeypatch.setattr(capturing, "resolve", lambda *_, **__: Resolved(SERVER, {"sslmode": "disable"}))
+    monkeypatch.setattr(capturing.psycopg, "connect", refuse)
+    with pytest.raises(UsageError, match=r"^DSN: db1:5432/shop gave no answer \(FATAL:  sorry, too many"):
+        capture(CaptureRequest("127.0.0.1:6432", "dbname=shop", tmp_path / "c"), print, print)
     assert not (tmp_path / "c").exists()
 
 
@@ -137,6 +151,18 @@ def test_a_part_of_a_redacted_copy_is_not_left(
     with pytest.raises(type(error)):
         redacting_module.redact(tmp_path, out)
     assert out.exists() is has_folder and not list(out.glob("*"))
+
+
+def test_counts_are_handed_out_and_no_folder_s_name() -> None:
+    known: dict[str, object] = {
+        "format": 1, "totals": {"sessions": 2, "failure": "/home/jo/monday: No space left on device"},
+        "server": {"version": "18", "settings": {"cluster_name": "acme"}},
+        "options": {"files": ["/home/jo/a"]},
+    }  # fmt: skip
+    made = redacting_module.redacted_manifest(known)
+    assert made["totals"] == {"sessions": 2} and made["redacted"] is True
+    assert "jo" not in str(made) and "acme" not in str(made)
+    assert "totals" not in redacting_module.redacted_manifest({"format": 1})
 
 
 def test_a_log_without_statements_leaves_no_folder(tmp_path: Path) -> None:

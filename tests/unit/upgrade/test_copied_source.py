@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import psycopg
 import pytest
 
 from pgassay.environment.datasets import folder as data_folder
@@ -201,6 +202,18 @@ def test_sql_before_pg_upgrade_makes_no_other_copy_where_there_is_none(
     build = Build(origin="apt", version=f"{major}.1", major=major, bin_directory="/nowhere")
     text = f"{tmp_path},upgrade={tmp_path / 'before.sql'}"
     assert data_folder.specify(text, build, DatasetSpec()).before_upgrade == before
+
+
+def test_sql_before_pg_upgrade_that_fails_is_told_in_a_sentence() -> None:
+    class Refusing:
+        def execute(self, *_: object, **__: object) -> None:
+            raise psycopg.errors.UndefinedTable('view "v" does not exist')
+
+    spec = DatasetSpec(source="/backup", before_upgrade=("DROP\n VIEW v",))
+    with pytest.raises(
+        UsageError, match=r"^'DROP VIEW v' failed on the copy of /backup \(view \"v\" does not"
+    ):
+        data_folder._run_before(cast("Any", Refusing()), spec)
 
 
 def test_caches_are_read_by_extensions_that_are_no_part_of_the_schema() -> None:

@@ -141,6 +141,14 @@ def test_columns_of_aclitem_are_looked_for_where_their_format_changes(old: int, 
     assert "regproc" in types[0] and "regclass" not in types[0] and types[1:] == [["aclitem"]][: kinds - 1]
 
 
+def test_a_database_that_nobody_may_connect_to_stops_pg_upgrade() -> None:
+    rows = {pg_upgrade_checks._CLOSED: [('"Old shop"', False), ("half", True)]}
+    closed, half = in_the_way_of_pg_upgrade(session(rows), 16, 18, has_checksums=True)
+    assert closed.severity == half.severity == "in the way"
+    assert closed.remedy == 'ALTER DATABASE "Old shop" ALLOW_CONNECTIONS true, or drop it'
+    assert half.remedy == "DROP DATABASE half" and "interrupted" in half.sentence
+
+
 @pytest.mark.parametrize(
     ("has_checksums", "to", "remedy"),
     [

@@ -8,10 +8,12 @@ from typing import Any, cast
 import pytest
 
 from pgassay.environment.builds.base import Origin
+from pgassay.environment.upgraded import cluster
 from pgassay.environment.upgraded.cluster import build_complaint
 from pgassay.environment.upgraded.programs import UpgradePrograms, upgrade_programs
 from pgassay.environment.upgraded.tablespaces import recovery_settings
 from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.upgrade.copied_source import check_copy
 from pgassay.upgrade.run_upgrade import UpgradeRequest, _program
@@ -112,3 +114,17 @@ def test_the_dump_is_made_by_whichever_builder_has_the_program(tmp_path: Path) -
         UsageError, match=r"18\.2 of npm comes without pg_dump: pgassay builds install apt:18"
     ):
         _program(request, origins[:1])
+
+
+def test_the_log_of_a_refusal_is_kept_without_dumps_which_hold_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "home", lambda: tmp_path)
+    (tmp_path / "data").mkdir()
+    output = tmp_path / "new" / "pg_upgrade_output.d" / "20261127T1"
+    for name, text in (("dump/pg_upgrade_dump_globals.sql", "PASSWORD 'S'"), ("log/pg_upgrade.log", "fatal")):
+        (output / name).parent.mkdir(parents=True)
+        (output / name).write_text(text)
+    error = cluster._refused("Failure, exiting", tmp_path / "new", DatasetSpec(source="/backup/main"))
+    kept = {each.name for each in error.log.rglob("*") if each.is_file()}
+    assert kept == {"pg_upgrade.log", "pg_upgrade.out"}

@@ -9,7 +9,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from pgassay.errors import InterruptionError
+from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
@@ -19,8 +19,8 @@ from pgassay.tune.statement_errors import TooLongError
 from pgassay.upgrade import both_versions, run_upgrade
 from pgassay.upgrade.both_versions import ComparedStatement, SeenInVersion, _compared, _seen
 from pgassay.upgrade.builds_of_both import BuildsOfBoth
-from pgassay.upgrade.chosen_statements import Wanted
-from pgassay.upgrade.read_source import SourceRead
+from pgassay.upgrade.chosen_statements import StatementChoice, Wanted
+from pgassay.upgrade.read_source import SourceRead, read_source
 from pgassay.upgrade.upgrade_answer import answer_of, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
@@ -126,3 +126,17 @@ def test_ctrl_c_ends_with_what_is_known_by_then(
     assert made.interrupted and [each.id for each in made.findings] == ["setting-gone:a"]
     (statement,) = made.statements
     assert (statement.verdict, statement.reason) == ("not run", "it was interrupted before")
+
+
+def test_a_source_that_goes_away_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    class Gone:
+        def execute(self, *_: object) -> None:
+            raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+
+    server = SimpleNamespace(name="db1:5432/shop", user="app")
+    source = SimpleNamespace(
+        session=lambda *_: contextlib.nullcontext(Gone()), resolved=SimpleNamespace(server=server)
+    )
+    asked = StatementChoice("", "", 5)
+    with pytest.raises(UsageError, match=r"^db1:5432/shop: its catalogs can't be read \(terminating conn"):
+        read_source(asked, ("", "host"), cast("Any", source), (BUILD, BUILD, BUILD), tmp_path, NullProgress())

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
+
 from pgassay.environment.builds.registry import MAJOR_MIN
 from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets.base import (
@@ -38,12 +40,12 @@ from pgassay.environment.server.control_file import read_control_file
 from pgassay.environment.server.enclosure import isolated
 from pgassay.environment.server.private_server import Server, ServerStartError
 from pgassay.environment.server.programs import make_private_folder
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.validation import block_bytes
 from pgassay.environment.upgraded.cluster import LINKED, NEW, OLD, upgrade_cluster
 from pgassay.environment.upgraded.programs import upgrade_programs
 from pgassay.environment.upgraded.tablespaces import recovery_settings
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
@@ -51,6 +53,7 @@ from pgassay.sql_text import split_statements
 
 _OPTION = re.compile(r",(database|upgrade)=([^,]*)$")
 MEGABYTE = 1024**2
+_SHOWN_MAX = 80
 # Of the folders that a server does not start without, those that are looked into before one is started.
 _NEEDED = ("base", "pg_multixact", "pg_tblspc", "pg_twophase", "pg_wal", "pg_xact")
 # The superuser with which a cluster begins is the one that pg_upgrade wants, whatever it is called.
@@ -304,13 +307,25 @@ def _bring(build: Build, place: Path, spec: DatasetSpec, on_progress: OnStage) -
     with _recovered(programs.old, old, spec) as (server, database, more):
         with control(server, database) as session:
             user = str((session.execute(_FIRST_ROLE).fetchone() or ("",))[0])
-            for statement in spec.before_upgrade or ():
-                session.execute(statement.encode())
+            _run_before(session, spec)
         had = _statistics(server, database)
     words = f"from {programs.old.version} to {programs.new.version} ({programs.new.origin})"
     on_progress(f"pg_upgrade {words}", None)
     seconds = upgrade_cluster(programs, place, user, spec)
     return _Brought(words, seconds, had, (*notes, *more))
+
+
+def _run_before(session: ControlSession, spec: DatasetSpec) -> None:
+    """Run what the user, or `upgrade`, wants to have run before pg_upgrade; raises UsageError."""
+    for statement in spec.before_upgrade or ():
+        try:
+            session.execute(statement.encode(), prepare=False)
+        except psycopg.Error as error:
+            text = " ".join(statement.split())[:_SHOWN_MAX]
+            raise UsageError(
+                f"'{text}' failed on the copy of {spec.source} ({first_line(error)}): correct the SQL that "
+                "is to run before pg_upgrade"
+            ) from None
 
 
 def _statistics(server: Server, database: str) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from pgassay.model.arm import DatasetSpec
 
 LINKED = "link"
 OLD, NEW = "old", "new"
-_OUTPUT = "pg_upgrade_output.d"
+_OUTPUT, _DUMPS = "pg_upgrade_output.d", "dump"
 _LOGS = "pg_upgrade"
 _STATUS = re.compile(r"^.*\b(?:fatal|failure)\b\W*$", re.IGNORECASE)
 _DONE = re.compile(r"\sok$|^-+$|^Performing ")
@@ -144,7 +144,8 @@ def _refused(said: str, new: Path, dataset: DatasetSpec) -> PgUpgradeError:
     kept = ensure_private_folder(home() / "data") / _LOGS / f"{Path(dataset.source).name}-{os.getpid()}"
     shutil.rmtree(kept, ignore_errors=True)
     if (new / _OUTPUT).is_dir():
-        shutil.copytree(new / _OUTPUT, kept)
+        # Its dumps hold passwords, of roles as they are stored and of user mappings as they are.
+        shutil.copytree(new / _OUTPUT, kept, ignore=shutil.ignore_patterns(_DUMPS))
     else:
         kept.mkdir(parents=True)
     (kept / "pg_upgrade.out").write_text(said, encoding="utf-8")

@@ -19,6 +19,8 @@ PREFIXES = (
     "%m [%p] ",
 )
 _CSV_COLUMNS_MIN = 23
+# They log their leader's errors once more; and replication is no part of a capture.
+_NO_CLIENTS = ("parallel worker", "walsender")
 _FIELD_BYTES_MAX = 1 << 30
 _CSV_BEGIN = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [^,]+,("|,)')
 # How files of gzip, bzip2, xz and zstd begin, as text in which what is no UTF-8 was replaced.
@@ -44,14 +46,14 @@ _ESCAPES = {
     "v": r"(?P<transaction>\S*)",
     # Addresses of IPv6 have colons, as prefixes do; the port says where they end.
     "r": r"(?:\[local\]|\S*?\(\d+\)|\S*?)",
-    "h": r"\S*?", "L": r"\S*?", "x": r"\d+", "s": r".*?", "i": r".*?", "b": r".*?", "Q": r"-?\d+",
-    "P": r"\d*", "%": "%",
+    "h": r"\S*?", "L": r"\S*?", "x": r"\d+", "s": r".*?", "i": r".*?", "b": r"(?P<backend>.*?)",
+    "Q": r"-?\d+", "P": r"\d*", "%": "%",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One entry. `time_ns` is Unix time; `session` its own name, else the process's number."""
+    """One entry. `time_ns` is Unix time; `session` its name, else the process's number, '' of no client."""
 
     time_ns: int
     session: str
@@ -135,7 +137,7 @@ class Log:
             return
         yield LogEntry(
             time_ns=time_ns,
-            session=row[5] or row[3],
+            session="" if (*row, "")[23] in _NO_CLIENTS else row[5] or row[3],
             level=row[11],
             message=row[13],
             user=row[1],
@@ -191,7 +193,9 @@ class Log:
             word = {name: str(value) for name, value in found.items() if value is not None}
             yield LogEntry(
                 time_ns=time_ns,
-                session=word.get("session_id") or word.get("pid", ""),
+                session=""
+                if word.get("backend_type") in _NO_CLIENTS
+                else word.get("session_id") or word.get("pid", ""),
                 level=word.get("error_severity", ""),
                 message=word.get("message", ""),
                 user=word.get("user", ""),
@@ -301,7 +305,7 @@ def _of_match(match: re.Match[str]) -> LogEntry:
     epoch = found.get("epoch")
     return LogEntry(
         time_ns=int(float(epoch) * 1e9) if epoch else unix_ns(found["time"]),
-        session=found.get("session") or found.get("pid", ""),
+        session="" if found.get("backend") in _NO_CLIENTS else found.get("session") or found.get("pid", ""),
         level=found["level"],
         message=found["message"],
         user=found.get("user", ""),

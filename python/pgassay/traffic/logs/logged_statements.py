@@ -208,7 +208,10 @@ class Reader:
         if step[2].startswith(_FETCHES):
             self.other_entries += 1
             return
-        session.waiting = session.plan = None
+        # What was logged at its start has its duration without its text: the one that waits is another
+        # (log_statement = ddl or mod, say), whose duration was below the limit. The plan is this one's.
+        session.plan = None
+        yield from self._left(session)
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
@@ -218,6 +221,9 @@ class Reader:
             _, _, begun = session.waiting.message.partition(": ")
             if begun.strip() != entry.statement.strip():
                 yield from self._left(session)
+        if session.waiting is None and session.plan and session.plan[2].strip() != entry.statement.strip():
+            # Of the statement before, which succeeded: what fails has no plan.
+            yield from self._left(session)
         waiting, session.waiting, session.plan = session.waiting, None, None
         text = entry.statement or (waiting.message.partition(": ")[2] if waiting else "")
         if not text:

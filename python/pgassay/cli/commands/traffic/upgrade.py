@@ -110,3 +110,5 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "--capture and --workload both choose what to run on the versions: leave one of them out"
         )
+    if arguments.workload:
+        options.refuse_with(arguments, ("--statements",), "--workload", "whose statements are all run")
