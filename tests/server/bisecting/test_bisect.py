@@ -124,7 +124,9 @@ def test_both_sides_of_the_found_step_are_profiled(
         assert scans and all(each["arms"][1]["us"] > 3 * each["arms"][0]["us"] for each in scans)
         # What is there is not measured again, and the page names where all functions are.
         shown = whole_tool.run(*(word for word in command if word != "--json"), "--quiet", home=home)
-        assert f"pgassay report {tmp_path / 'out'}/profile" in " ".join(shown.stdout.split())
+        assert f"pgassay report {tmp_path / 'out'}/profile" in " ".join(
+            shown.stdout.replace("\\\n", " ").split()
+        )
         again = whole_tool.result_of(whole_tool.run(*command, home=home))
     assert again["profile"] == found and again["trials"] == document["trials"]
 
