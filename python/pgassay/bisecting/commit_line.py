@@ -113,7 +113,7 @@ def _uncommitted(clone: Path, bad: str, last: str) -> str:
         return ""
     return (
         f"{bad} is measured as it is committed: {plural(changed, 'changed file')} of the worktree "
-        f"{'is' if changed == 1 else 'are'} not in it; commit what is to be searched"
+        f"{'is' if changed == 1 else 'are'} not in it: commit to include them"
     )
 
 
