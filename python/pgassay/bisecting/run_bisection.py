@@ -196,7 +196,10 @@ class _Run:
         told = RoundProgress(self._progress, "profile", self._said)
         with self._lock() as left_s:
             run = RoundRun(self._out, told, left_s)
-            self._stored[PROFILE_FOLDER] = run_profiled(self._request, rounds, sides, run)
+            stored = self._stored[PROFILE_FOLDER] = run_profiled(self._request, rounds, sides, run)
+        if (begun := stored.experiment.protocol.profile_rounds) != rounds:
+            again = f"remove {self._out / PROFILE_FOLDER} to have {rounds}"
+            self._progress.message(f"the profile was begun with {plural(begun, 'round')}: {again}")
 
     @contextmanager
     def _lock(self) -> Iterator[float]:
