@@ -113,7 +113,7 @@ def _uncommitted(clone: Path, bad: str, last: str) -> str:
         return ""
     return (
         f"{bad} is measured as it is committed: {plural(changed, 'changed file')} of the worktree "
-        f"{'is' if changed == 1 else 'are'} not in it; commit what is to be searched"
+        f"{'is' if changed == 1 else 'are'} not in it: commit to include them"
     )
 
 
@@ -217,7 +217,9 @@ def _objects(clone: Path) -> Path:
 
 
 def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
-    command = ["git", "-C", str(clone), "-c", "core.quotePath=false", "-c", "log.showSignature=false", *words]
+    # However this account likes its output, and whatever its locale is.
+    liked = ("core.quotePath=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
+    command = ["git", "-C", str(clone), *(word for each in liked for word in ("-c", each)), *words]
     try:
         return subprocess.run(
             command,
@@ -225,6 +227,7 @@ def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            encoding="utf-8",
             errors="replace",
             check=False,
         )

@@ -11,8 +11,11 @@ import numpy as np
 
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.server.validation import build_settings
+from pgassay.environment.source_builds.build_step import says_what_is_lacking
 from pgassay.environment.source_builds.tree_syntax import is_source
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
@@ -175,6 +178,23 @@ def _has_profile(stored: StoredExperiment) -> bool:
     return not wanted or (stored.profile is not None and stored.profile.stopped == "blocks")
 
 
+def places_that_do_not_start(found: BisectionRound, places: Sequence[Place]) -> dict[int, str]:
+    """The places between the ends of a round whose servers make no cluster or don't start, with the reason.
+
+    Raises MeasurementError where the machine lacks space or memory. Starts small servers: the caller holds
+    the host's lock.
+    """
+    failing = {}
+    for place in found.places:
+        try:
+            build_settings(resolve(places[place].build))
+        except MeasurementError as error:
+            if says_what_is_lacking(str(error)):
+                raise
+            failing[place] = f"its server does not start: {first_line(error)}"
+    return failing
+
+
 def failing_places(
     stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]
 ) -> dict[int, str]:
@@ -188,7 +208,9 @@ def failing_places(
     records = [trial.record for trial in stored.trials]
     ran = {places_of[each.arm_id] for each in records if each.status == "ok"}
     failed = {
-        places_of[each.arm_id]: each.reason for each in records if each.status not in ("ok", "interrupted")
+        places_of[each.arm_id]: f"its trials fail: {each.reason}"
+        for each in records
+        if each.status not in ("ok", "interrupted")
     }
     return failed if ran and ran.isdisjoint(failed) and {*failed} <= {*found.places} else {}
 

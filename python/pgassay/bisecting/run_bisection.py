@@ -21,6 +21,7 @@ from pgassay.bisecting.rounds import (
     RoundRun,
     blocks_of,
     failing_places,
+    places_that_do_not_start,
     recalled,
     run_profiled,
     run_round,
@@ -196,7 +197,10 @@ class _Run:
         told = RoundProgress(self._progress, "profile", self._said)
         with self._lock() as left_s:
             run = RoundRun(self._out, told, left_s)
-            self._stored[PROFILE_FOLDER] = run_profiled(self._request, rounds, sides, run)
+            stored = self._stored[PROFILE_FOLDER] = run_profiled(self._request, rounds, sides, run)
+        if (begun := stored.experiment.protocol.profile_rounds) != rounds:
+            again = f"remove {self._out / PROFILE_FOLDER} to have {rounds}"
+            self._progress.message(f"the profile was begun with {plural(begun, 'round')}: {again}")
 
     @contextmanager
     def _lock(self) -> Iterator[float]:
@@ -304,7 +308,7 @@ class _Run:
         )
         if len(rounds) < 2:
             stored = self._one(ends)
-            if ends_verdict(analyse(stored)) not in ("slower", "faster"):
+            if stored is None or ends_verdict(analyse(stored)) not in ("slower", "faster"):
                 return False
         return True
 
@@ -344,8 +348,8 @@ class _Run:
             untestable=len(self.state.untestable),
         )
 
-    def _one(self, found: BisectionRound) -> StoredExperiment:
-        """Run a round, or continue it, and count its blocks."""
+    def _one(self, found: BisectionRound) -> StoredExperiment | None:
+        """Run a round, or continue it, and count its blocks; None where a place of it does not start."""
         for place in (found.low, *found.places, found.high):
             self._provide(place)
         if found not in self.state.rounds:
@@ -360,13 +364,15 @@ class _Run:
             self._progress.message(f"{what} first: {join(ends)}, {count} after the first")
         told = RoundProgress(self._progress, what, self._said)
         with self._lock() as left_s:
-            run_round(self._request, found, self.state.places, RoundRun(self._out, told, left_s))
+            failing = places_that_do_not_start(found, self.state.places)
+            if not failing:
+                run_round(self._request, found, self.state.places, RoundRun(self._out, told, left_s))
         self._read(found)
-        stored = self._stored[found.folder]
-        failing = failing_places(stored, found, self.state.places)
+        stored = self._stored.get(found.folder)
+        failing |= {} if stored is None else failing_places(stored, found, self.state.places)
         for place, why in failing.items():
-            self._leave_out(place, f"its trials fail: {why}")
-        if stored.stopped == "failed" and not failing:
+            self._leave_out(place, why)
+        if stored is not None and stored.stopped == "failed" and not failing:
             reasons = [trial.record.reason for trial in stored.trials if trial.record.status != "ok"]
             raise MeasurementError(
                 f"{what} failed{f': {reasons[-1]}' if reasons else ''}: 'pgassay report "

@@ -47,9 +47,13 @@ def provide(
 
 def _trees(word: str) -> list[str]:
     from pgassay.environment.source_builds.tree_syntax import is_source
+    from pgassay.factors import config
     from pgassay.factors.base import split_levels
 
     if is_source(word):
         return [word]
-    name, _, levels = word.partition("=")
-    return [level for level in split_levels(name, levels) if is_source(level)] if name == "build" else []
+    name, _, text = word.partition("=")
+    levels = split_levels(name, text) if name in (config.BUILD, config.NAME) else ()
+    if name == config.NAME:
+        levels = tuple(config.parts_of(level).get(config.BUILD, "") for level in levels)
+    return [level for level in levels if is_source(level)]

@@ -88,6 +88,21 @@ def test_the_build_with_another_default_is_found_and_an_interrupted_search_conti
     assert "searched with a different scale" in whole_tool.assert_one_sentence(other, 2)
 
 
+@pytest.mark.shares_machine
+def test_a_build_whose_server_does_not_start_is_left_out(line: list[Path], tmp_path: Path) -> None:
+    broken = _build(line[0].parents[1] / "broken", Path(resolve("18").bin_directory), ())
+    starter = broken / "postgres"
+    starter.write_text(starter.read_text().replace("[ ", 'test "$1" = -D && exit 1\n[ ', 1))
+    command = _command([*line[:PLANTED], broken, *line[PLANTED:]], tmp_path / "out", "--seed", "1")
+    ended = whole_tool.run(*(word.replace("=500ms", "=200ms") for word in command))
+    document = whole_tool.result_of(ended)
+    assert document["verdict"] == "found", ended.stderr
+    names = [each["name"] for each in document["steps"][0]["culprits"]]
+    assert str(line[PLANTED]) in names and {*names} <= {str(broken), str(line[PLANTED])}
+    if str(broken) in document["untestable"]:
+        assert f"{broken} is left out, its server does not start" in ended.stderr
+
+
 @pytest.mark.slow
 def test_releases_of_one_major_are_fetched_and_searched(tmp_path: Path, require: Callable[..., None]) -> None:
     require("npm")
@@ -124,7 +139,9 @@ def test_both_sides_of_the_found_step_are_profiled(
         assert scans and all(each["arms"][1]["us"] > 3 * each["arms"][0]["us"] for each in scans)
         # What is there is not measured again, and the page names where all functions are.
         shown = whole_tool.run(*(word for word in command if word != "--json"), "--quiet", home=home)
-        assert f"pgassay report {tmp_path / 'out'}/profile" in " ".join(shown.stdout.split())
+        assert f"pgassay report {tmp_path / 'out'}/profile" in " ".join(
+            shown.stdout.replace("\\\n", " ").split()
+        )
         again = whole_tool.result_of(whole_tool.run(*command, home=home))
     assert again["profile"] == found and again["trials"] == document["trials"]
 

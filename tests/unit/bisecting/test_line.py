@@ -128,3 +128,14 @@ def test_changes_that_are_not_committed_are_told_of_the_bad_end_that_is_checked_
     git(clone, "checkout", "--quiet", "--force", "--detach", "v1")
     (clone / "src/backend/main.c").write_text("/* three */\n")
     assert line_of(ends, None).uncommitted == "", "the bad end is not what is checked out"
+
+
+def test_names_are_read_however_the_account_likes_its_output(tmp_path: Path) -> None:
+    clone = clone_of_one(tmp_path / "clone")
+    git(clone, "tag", "v1")
+    (clone / "src/backend/main.c").write_text("/* one */\n")
+    author = "Álvaro <a@example.org>"
+    git(clone, "commit", "--quiet", "--all", f"--author={author}", "--message=Größe")
+    git(clone, "config", "i18n.logOutputEncoding", "ISO-8859-1")
+    place = line_of([f"git:{clone}@v1", f"git:{clone}@master"], None).places[1]
+    assert (place.author, place.subject) == ("Álvaro", "Größe")

@@ -8,6 +8,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.bisecting import rounds
+from pgassay.errors import MeasurementError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.further_results.bisection import BisectionRound, Place
 from pgassay.progress import NullProgress
@@ -72,9 +73,28 @@ def test_a_commit_whose_trials_fail_is_left_out_and_no_end_is() -> None:
     good, middle, bad = (place.build for place in PLACES)
     reason = {middle: "the server has crashed"}
     found = rounds.failing_places(*failed(reason, {good}), PLACES)
-    assert found == {1: "the server has crashed"}
+    assert found == {1: "its trials fail: the server has crashed"}
     # It may be the machine where nothing ran, or an end failed too.
     assert rounds.failing_places(*failed(reason, set()), PLACES) == {}
     assert rounds.failing_places(*failed(reason | {bad: "the disk is full"}, {good}), PLACES) == {}
     stored, one = failed(reason, {good, bad})
     assert rounds.failing_places(replace(stored, stopped="blocks"), one, PLACES) == {}
+
+
+def test_a_commit_whose_server_does_not_start_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = BisectionRound(folder="round-001", low=0, high=2, places=(1,), blocks=2)
+    why = "initdb failed while making a cluster: boom\nin two lines"
+
+    def starts(build: str) -> None:
+        assert build == PLACES[1].build, "the ends have been measured"
+        raise MeasurementError(why)
+
+    monkeypatch.setattr(rounds, "resolve", lambda text: text)
+    monkeypatch.setattr(rounds, "build_settings", starts)
+    said = "its server does not start: initdb failed while making a cluster: boom"
+    assert rounds.places_that_do_not_start(one, PLACES) == {1: said}
+    why = "initdb failed while making a cluster: No space left on device"
+    with pytest.raises(MeasurementError, match="No space left"):
+        rounds.places_that_do_not_start(one, PLACES)
+    monkeypatch.setattr(rounds, "build_settings", lambda _: {})
+    assert rounds.places_that_do_not_start(one, PLACES) == {}

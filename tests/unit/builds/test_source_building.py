@@ -14,6 +14,7 @@ import pytest
 
 import whole_tool
 from pgassay.cli import completion, source_builds
+from pgassay.cli.commands.builds import _clean
 from pgassay.environment import atomic_folder
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
@@ -163,6 +164,17 @@ def test_the_command_builds_lists_and_removes(clone: Path, own_home: Path) -> No
     assert SOURCE_ORIGIN.builds() == []
     whole_tool.run("builds", "clean", home=own_home)
     assert not (own_home / "builds" / "source-work").exists()
+
+
+def test_a_name_that_no_build_has_is_told_without_waiting_for_an_experiment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def waits(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr("pgassay.environment.lock.acquire", waits)
+    with pytest.raises(UsageError, match="git:x@nonesuch was not built here: 'pgassay builds list'"):
+        _clean(["git:x@nonesuch"], wait=True)
 
 
 def test_a_build_that_waits_for_another_one_says_so(clone: Path) -> None:

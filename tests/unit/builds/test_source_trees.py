@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.cli.source_builds import _trees
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
 from pgassay.environment.source_builds.trees import check_out, data_format, find_tree, not_a_clone
@@ -247,6 +248,19 @@ def test_a_folder_without_git_is_no_clone(tmp_path: Path) -> None:
     folder = source_tree.write_tree(tmp_path / "tree")
     with pytest.raises(UsageError, match=f"is not a clone that git reads.*write source:{folder}"):
         tree(f"git:{folder}@master")
+
+
+def test_every_tree_that_a_command_names_is_built_first() -> None:
+    one, two = "git:/a@b", "git:/a@c+patch:/p.diff"
+    for word, found in (
+        (one, [one]),
+        (f"build=18,{one},{two}", [one, two]),
+        ("build='git:/a, mine@b',18", ["git:/a, mine@b"]),
+        (f"config=build={one}+io_method=sync,build={two}+io_method=worker", [one, two]),
+        ("config=18+io_method=sync,18+io_method=worker", []),
+        ("io_method=sync,worker", []),
+    ):
+        assert _trees(word) == found
 
 
 def test_only_a_tree_is_a_tree() -> None:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from profile_for_tests import profiled
@@ -14,9 +16,11 @@ from pgassay.analysis.profile.result import profile_result
 from pgassay.cli import source_builds
 from pgassay.environment.source_builds.function_renames import Body, body_of, matched, renamed_functions
 from pgassay.errors import UsageError
-from pgassay.experiment.running.profiling_rounds import renamed_in_arms
+from pgassay.experiment.running.profiling_rounds import renamed_in_arms, run_profile
+from pgassay.progress import NullProgress
 from pgassay.record.layout import PROFILE_FOLDER
 from pgassay.record.renames import RENAMES_FILE, renames_of, write_renames
+from pgassay.trial.target import Target
 from samples.builds import source_tree
 
 HASH, LOOKUP = "hash_search_with_hash_value", "hash_lookup"
@@ -136,3 +140,26 @@ def test_what_was_renamed_is_recorded_by_arm_and_damage_is_told(
         with pytest.raises(UsageError, match=RENAMES_FILE):
             renames_of(folder)
     assert profile_result(replace(stored, profile=None)) is None
+
+
+def test_an_interruption_while_names_are_matched_leaves_no_profile_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = profiled(tmp_path / "made", rounds=1)
+    protocol = made.experiment.protocol.model_copy(update={"profile_rounds": 1})
+    experiment = made.experiment.model_copy(update={"protocol": protocol})
+    stored = replace(made, experiment=experiment, folder=tmp_path, profile=None, stopped="blocks")
+    module = "pgassay.experiment.running.profiling_rounds"
+
+    def interrupted(*_: object) -> dict[str, str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"{module}.renamed_functions", interrupted)
+    target = cast(Target, None)
+    with pytest.raises(KeyboardInterrupt):
+        run_profile(stored, target, NullProgress())
+    monkeypatch.setattr(f"{module}.renamed_functions", lambda *_: {LOOKUP: HASH})
+    monkeypatch.setattr(f"{module}.ExperimentTrials", Mock())
+    monkeypatch.setattr(f"{module}.run_experiment", lambda profile, *_: profile)
+    assert run_profile(stored, target, NullProgress()).profile is not None
+    assert [*renames_of(tmp_path / PROFILE_FOLDER).values()] == [{LOOKUP: HASH}]

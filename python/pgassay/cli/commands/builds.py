@@ -150,8 +150,10 @@ def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
 
 def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
     from pgassay.environment import lock
-    from pgassay.environment.source_builds.kept_builds import remove
+    from pgassay.environment.source_builds.kept_builds import refuse_unknown, remove
 
+    # A slip is told at once, and not when what others measure has ended.
+    refuse_unknown(trees)
     with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
         return remove(trees)
 

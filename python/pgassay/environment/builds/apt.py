@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin, names_version, parse_version
-from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.builds.inspect import inspect, those_that_run
 from pgassay.environment.debian import Archive, has_apt, host_archive, read_manifest, suite_archive, unpack
 from pgassay.environment.debian.sources import distribution_mirror, host_codename, host_sources
 from pgassay.environment.debian.toolbox import finish
@@ -48,13 +48,10 @@ class AptOrigin(Origin):
     has_liburing: ClassVar[bool] = True
 
     def builds(self) -> Sequence[Build]:
-        """Return the builds unpacked before; a folder that is not whole is not one."""
-        found = []
-        for folder in sorted(self._folder().glob("*")):
-            if read_manifest(folder) is None:
-                continue
-            found += [inspect(path, self.name) for path in folder.glob("usr/lib/postgresql/*/bin")]
-        return found
+        """Return the builds unpacked before that run here; a folder that is not whole is not one."""
+        whole = [folder for folder in sorted(self._folder().glob("*")) if read_manifest(folder) is not None]
+        folders = [path for folder in whole for path in folder.glob("usr/lib/postgresql/*/bin")]
+        return those_that_run(folders, self.name)
 
     def obtainable(self) -> Sequence[str]:
         """Return the majors that can be unpacked on this machine and were not yet."""

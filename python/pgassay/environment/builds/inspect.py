@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -53,6 +54,21 @@ def inspect(bin_directory: Path, origin: str) -> Build:
         build = _ask(bin_directory, origin)
         _remember(identity, build)
     return build.model_copy(update={"extensions": list_extensions(bin_directory, build.major)})
+
+
+def those_that_run(folders: Iterable[Path], origin: str) -> list[Build]:
+    """The Builds of these bin folders without those that hold no server that runs here.
+
+    A half-removed package, or one that came with the home of another machine, must not stand in the way of
+    the servers that work: who names it is told why when it is installed again.
+    """
+    found = []
+    for folder in folders:
+        try:
+            found.append(inspect(folder, origin))
+        except UsageError:
+            continue
+    return found
 
 
 def _ask(bin_directory: Path, origin: str) -> Build:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
-from pgassay.environment.builds.inspect import NEEDED_PROGRAMS, inspect
-from pgassay.errors import UsageError
+from pgassay.environment.builds.inspect import NEEDED_PROGRAMS, those_that_run
 from pgassay.model.build import Build
 
 # Debian, Ubuntu and their PGDG packages; PGDG RPM; Homebrew on Apple silicon, Intel and Linux.
@@ -34,14 +33,7 @@ class InstalledOrigin(Origin):
 
     def builds(self) -> Sequence[Build]:
         """Return the installed servers that run; a folder whose server does not is left out."""
-        found = []
-        for folder in dict.fromkeys(self._bin_directories()):
-            try:
-                found.append(inspect(folder, self.name))
-            except UsageError:
-                # A half-removed package must not stand in the way of the servers that work.
-                continue
-        return found
+        return those_that_run(dict.fromkeys(self._bin_directories()), self.name)
 
     def _bin_directories(self) -> Iterator[Path]:
         for pattern in self._patterns:

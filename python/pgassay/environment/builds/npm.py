@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin, parse_version
-from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.builds.inspect import inspect, those_that_run
 from pgassay.environment.builds.package import (
     link,
     machine_name,
@@ -52,9 +52,9 @@ class NpmOrigin(Origin):
     name: ClassVar[str] = "npm"
 
     def builds(self) -> Sequence[Build]:
-        """Return the builds unpacked before."""
+        """Return the builds unpacked before that run here."""
         folders = [path / "native" / "bin" for path in whole_folders(self.name)]
-        return [inspect(path, self.name) for path in folders if path.is_dir()]
+        return those_that_run([path for path in folders if path.is_dir()], self.name)
 
     def obtainable(self) -> Sequence[str]:
         """Return the majors that the packages carry and that are not at hand."""

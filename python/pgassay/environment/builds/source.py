@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
-from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.builds.inspect import inspect, those_that_run
 from pgassay.environment.source_builds import building, kept_builds, trees
 from pgassay.environment.source_builds.build_tools import OnStep
 from pgassay.environment.source_builds.layouts import hashes_of
@@ -19,12 +19,14 @@ class SourceOrigin(Origin):
     name: ClassVar[str] = kept_builds.ORIGIN
 
     def builds(self) -> Sequence[Build]:
-        """Return what was built before, each server once."""
-        return [
-            _build_in(folder, record)
+        """Return what was built before and runs here, each server once."""
+        records = {
+            folder / "bin": record
             for folder, record in kept_builds.all_kept()
             if not record.same_as and kept_builds.own_folder(folder, record) is not None
-        ]
+        }
+        found = those_that_run(records, self.name)
+        return [_with_tree(build, records[Path(build.bin_directory)]) for build in found]
 
     def find(self, version: str) -> Build | None:
         """Return the build of the tree `version` as it is now. Raises UsageError where there is no tree."""
@@ -72,8 +74,12 @@ def server_of(build: Build) -> str:
 
 def _build_in(folder: Path, record: kept_builds.Kept, text: str = "") -> Build:
     """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
-    source = _tree(record, text or record.names[-1]).model_copy(update={"layouts": hashes_of(folder)})
-    build = inspect(folder / "bin", kept_builds.ORIGIN)
+    return _with_tree(inspect(folder / "bin", kept_builds.ORIGIN), record, text)
+
+
+def _with_tree(build: Build, record: kept_builds.Kept, text: str = "") -> Build:
+    layouts = hashes_of(Path(build.bin_directory).parent)
+    source = _tree(record, text or record.names[-1]).model_copy(update={"layouts": layouts})
     return build.model_copy(update={"source": source, "data_format": record.data_format})
 
 

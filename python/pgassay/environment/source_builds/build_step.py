@@ -89,7 +89,7 @@ def run_step(
             process.wait()
             raise
     if process.returncode != 0:
-        lacking = next((each for each in lines if _says_what_is_lacking(each)), "").strip()
+        lacking = next((each for each in lines if says_what_is_lacking(each)), "").strip()
         if lacking:
             raise UsageError(
                 f"{name} can't be built for lack of space or memory ({lacking[:_TEXT_MAX]}): free some "
@@ -101,7 +101,8 @@ def run_step(
         )
 
 
-def _says_what_is_lacking(line: str) -> bool:
+def says_what_is_lacking(line: str) -> bool:
+    """Whether a program says here that the machine lacks space or memory."""
     return _OF_THE_MACHINE.search(line) is not None and _SHOWN.match(line) is None
 
 

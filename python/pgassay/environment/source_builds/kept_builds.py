@@ -107,6 +107,17 @@ def note_linker(folder: Path, linker: str) -> None:
         write(folder, kept.model_copy(update={"linker": linker}))
 
 
+def refuse_unknown(names: Sequence[str]) -> None:
+    """Raise UsageError for a name that no build has."""
+    known = {name for _, kept in all_kept() for name in kept.names}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"{name} was not built here: 'pgassay builds list' shows what was, and 'pgassay builds "
+                "clean' removes all of it"
+            )
+
+
 def remove(names: Sequence[str]) -> list[str]:
     """Remove the builds called so, or all of them and what builds the next one; returns a sentence for each.
 
@@ -114,14 +125,9 @@ def remove(names: Sequence[str]) -> list[str]:
     build has.
     """
     with locked(lock_file()):
+        refuse_unknown(names)
         # One name may be of several builds: a branch moves on, a linker is upgraded.
         kept_now = all_kept()
-        for name in names:
-            if not any(name in kept.names for _, kept in kept_now):
-                raise UsageError(
-                    f"{name} was not built here: 'pgassay builds list' shows what was, and 'pgassay builds "
-                    "clean' removes all of it"
-                )
         gone = {folder.name for folder, kept in kept_now if not {*names}.isdisjoint(kept.names)}
         sentences = []
         for folder, kept in kept_now:

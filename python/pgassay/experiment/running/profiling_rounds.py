@@ -37,10 +37,12 @@ def run_profile(stored: StoredExperiment, target: Target, progress: Progress) ->
         return stored
     folder = stored.folder / layout.PROFILE_FOLDER
     if not (folder / layout.EXPERIMENT_FILE).is_file():
-        write_experiment(folder, profile_experiment(stored.experiment))
+        # The plan last: where it is, the names are known, whenever this is interrupted.
         renamed = renamed_in_arms(stored.experiment)
         if renamed:
+            folder.mkdir(exist_ok=True)
             write_renames(folder, renamed)
+        write_experiment(folder, profile_experiment(stored.experiment))
     profile = load(folder)
     if profile.stopped == "blocks":
         return replace(stored, profile=profile)
