@@ -5,14 +5,14 @@ on a column can be given a value that the column has; a constant of the output d
 the reason why nothing tells their value is given.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pglast import ast
 from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
-from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
-from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
+from pgassay.tune.rewrites.names.scope import Cte, FoundColumn, Scope
+from pgassay.tune.rewrites.names.tree_scopes import ctes_of, scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
 from pgassay.tune.source.expressions import of_expression
 from pgassay.tune.source.passed_on import computing_numbers, numbers_of, output_numbers, parameter, passed_on
@@ -120,38 +120,46 @@ def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
                 yield from _limits(scope.select, is_top=False)
             for node in walk(scope.select, into_selects=False):
                 yield from _of_condition(scope, node)
-    if isinstance(tree, ast.InsertStmt):
-        yield from _inserted(tree, facts)
-        if tree.onConflictClause is not None and isinstance(tree.relation, ast.RangeVar):
-            yield from _assigned(_table_of(tree.relation, facts), items(tree.onConflictClause.targetList))
-    if isinstance(tree, ast.UpdateStmt) and isinstance(tree.relation, ast.RangeVar):
-        yield from _assigned(_table_of(tree.relation, facts), items(tree.targetList))
+    for node in walk(tree):
+        if not isinstance(node, ast.InsertStmt | ast.UpdateStmt) or not isinstance(
+            node.relation, ast.RangeVar
+        ):
+            continue
+        table = _table_of(node.relation, facts)
+        if isinstance(node, ast.UpdateStmt):
+            yield from _assigned(table, items(node.targetList))
+            continue
+        yield from _inserted(node, table)
+        if node.onConflictClause is not None:
+            yield from _assigned(table, items(node.onConflictClause.targetList))
 
 
 def _scopes(tree: ast.Node, facts: SchemaFacts) -> Iterator[Scope | RefusedError]:
-    """The scope of every SELECT, and of what an UPDATE or DELETE reads."""
+    """The scope of every SELECT, and of what an UPDATE or DELETE reads, in WITH too."""
     if isinstance(tree, ast.SelectStmt):
         yield from scoped_selects(tree, facts)
-        return
-    if isinstance(tree, ast.InsertStmt):
-        yield from scoped_selects(tree.selectStmt, facts)
-        return
-    if not isinstance(tree, ast.UpdateStmt | ast.DeleteStmt):
+    elif not isinstance(tree, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
         yield RefusedError("what a MERGE compares is not read")
         return
+    ctes = ctes_of(ast.SelectStmt(withClause=getattr(tree, "withClause", None)), {})
+    for node in walk(tree):
+        if isinstance(node, ast.UpdateStmt | ast.DeleteStmt):
+            try:
+                yield _reading(node, facts, ctes)
+            except RefusedError as reason:
+                yield reason
+        elif isinstance(node, ast.SelectStmt) and not isinstance(tree, ast.SelectStmt):
+            yield from scoped_selects(node, facts, None, ctes)
+
+
+def _reading(tree: ast.UpdateStmt | ast.DeleteStmt, facts: SchemaFacts, ctes: Mapping[str, Cte]) -> Scope:
+    """The scope of what it reads. Raises `RefusedError`."""
     others = tree.fromClause if isinstance(tree, ast.UpdateStmt) else tree.usingClause
     sources = (tree.relation, *items(others))
     reading = ast.SelectStmt(
         fromClause=sources, whereClause=tree.whereClause, targetList=(), withClause=tree.withClause
     )
-    try:
-        yield scope_of(reading, facts)
-    except RefusedError as reason:
-        yield reason
-        return
-    for node in walk(tree):
-        if isinstance(node, ast.SelectStmt):
-            yield from scoped_selects(node, facts, None)
+    return scope_of(reading, facts, None, ctes)
 
 
 def _refusals(tree: ast.Node, facts: SchemaFacts) -> str:
@@ -237,12 +245,12 @@ def _compared(
             yield from fields or of_expression(scope, tested, number, kind, element, elements)
         return
     found = _resolved(scope, reference)
-    if found is None or found.column.source is None or found.entry.table is None:
+    if found is None or (table := _stored_in(found, scope.facts)) is None:
         return
     yield Use(
         number if number is not None else interval or 0,
         kind if number is not None else "age",
-        found.entry.table,
+        table,
         found.column.source,
         function,
         element,
@@ -258,6 +266,14 @@ def _resolved(scope: Scope, reference: ast.ColumnRef) -> FoundColumn | None:
         return None
 
 
+def _stored_in(found: FoundColumn, facts: SchemaFacts) -> TableFacts | None:
+    """The table of a column, of one that a subquery or a CTE hands on too; None for what is computed."""
+    source = found.column.source
+    if source is None or found.entry.table is not None:
+        return found.entry.table if source is not None else None
+    return next((table for table in facts.tables if any(each is source for each in table.columns)), None)
+
+
 def _field(scope: Scope, tested: object, number: int, element: int, elements: int) -> Iterator[Use]:
     """The uses in `document ->> 'key' = $1`, whose key may be a parameter too."""
     while isinstance(tested, ast.TypeCast | ast.CollateClause):
@@ -266,9 +282,9 @@ def _field(scope: Scope, tested: object, number: int, element: int, elements: in
         return
     _, reference = _column_in(tested.lexpr)
     found = _resolved(scope, reference) if reference is not None else None
-    if found is None or found.column.source is None or found.entry.table is None:
+    if found is None or (table := _stored_in(found, scope.facts)) is None:
         return
-    table, column = found.entry.table, found.column.source
+    column = found.column.source
     key_number = parameter(tested.rexpr)
     key = "" if key_number is not None else _text(tested.rexpr)
     if key_number is None and not key:
@@ -345,8 +361,7 @@ def _table_of(relation: ast.RangeVar, facts: SchemaFacts) -> TableFacts | None:
     return facts.table(str(relation.relname), str(relation.schemaname) if relation.schemaname else None)
 
 
-def _inserted(tree: ast.InsertStmt, facts: SchemaFacts) -> Iterator[Use]:
-    table = _table_of(tree.relation, facts) if isinstance(tree.relation, ast.RangeVar) else None
+def _inserted(tree: ast.InsertStmt, table: TableFacts | None) -> Iterator[Use]:
     if table is None or not isinstance(tree.selectStmt, ast.SelectStmt):
         return
     names = [str(node.name) for node in items(tree.cols) if isinstance(node, ast.ResTarget)]

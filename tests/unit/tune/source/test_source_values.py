@@ -78,6 +78,23 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
             (("Open", "7"), ("odd", "500")),
         ),
         ("DELETE FROM orders USING orders o WHERE o.customer = $1", (("7",), ("500",))),
+        (
+            "WITH old AS (DELETE FROM orders WHERE id < $1 RETURNING *) INSERT INTO orders SELECT * FROM old",
+            (("100",), ("10",)),
+        ),
+        (
+            "WITH a AS (SELECT id FROM orders), b AS (SELECT id FROM a WHERE id > $1 LIMIT $2 FOR UPDATE) "
+            "UPDATE orders o SET status = $3 FROM b WHERE b.id = o.id",
+            (("900", "20", "Open"), ("990", "20", "odd")),
+        ),
+        (
+            "WITH new AS (UPDATE orders SET status = $1 WHERE customer = $2 RETURNING id) SELECT id FROM new",
+            (("Open", "7"), ("odd", "500")),
+        ),
+        (
+            "WITH a AS (SELECT id FROM orders WHERE customer = $1) INSERT INTO orders (id) SELECT id FROM a",
+            (("7",), ("500",)),
+        ),
         ("INSERT INTO orders (document, status) SELECT $1, $2", ((None, "Open"), (None, "odd"))),
         ("SELECT FROM orders o WHERE EXISTS (SELECT FROM orders WHERE customer = $1)", (("7",), ("500",))),
         ("WITH x AS (SELECT * FROM orders WHERE customer = $1) SELECT FROM x", (("7",), ("500",))),
@@ -125,6 +142,7 @@ def test_a_value_that_is_moved_comes_from_the_column_too(
         ),
         ("SELECT FROM orders WHERE customer = (SELECT $1::int)", (("7",), ("500",))),
         ("WITH p AS (SELECT $1 AS s) DELETE FROM orders USING p WHERE status = p.s", (("Open",), ("odd",))),
+        ("SELECT FROM (SELECT * FROM orders) o WHERE o.customer = $1", (("7",), ("500",))),
         # What is only returned decides nothing.
         ("SELECT x.kind, x.id FROM (SELECT $1 AS kind, id FROM orders) x ORDER BY x.kind", (("",),)),
     ],
