@@ -4,19 +4,20 @@
 the CTE would. A constant that is only returned decides no plan.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pglast import ast
 from pglast.enums import SetOperation, SubLinkType
 
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.names.outputs import keep_names
-from pgassay.tune.rewrites.names.scope import Entry, Scope
+from pgassay.tune.rewrites.names.scope import Cte, Entry, Scope
+from pgassay.tune.rewrites.names.tree_scopes import ctes_of, scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, substitute, walk
 
 # A CTE may read another one, and that a third.
 _PASSED_MAX = 4
-ScopesOf = Callable[[ast.Node], Iterable[Scope | RefusedError]]
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class PassedOn:
     deciding: frozenset[int]
 
 
-def passed_on(tree: ast.Node, scopes_of: ScopesOf) -> PassedOn:
+def passed_on(tree: ast.Node, facts: SchemaFacts) -> PassedOn:
     """Follow parameters from the output of subqueries and CTEs to where their columns are named."""
     deciding: set[int] = set()
     for _ in range(_PASSED_MAX):
         replaced: dict[int, ast.Node] = {}
-        for scope in scopes_of(tree):
+        for scope in scopes_of(tree, facts):
             if isinstance(scope, Scope):
                 select = scope.select
                 conditions = (select.fromClause, select.whereClause, select.havingClause)
@@ -99,6 +100,35 @@ def _only_output(query: object) -> int | None:
         return None
     targets = items(query.targetList)
     return parameter(getattr(targets[0], "val", None)) if len(targets) == 1 else None
+
+
+def scopes_of(tree: ast.Node, facts: SchemaFacts) -> Iterator[Scope | RefusedError]:
+    """The scope of every SELECT, and of what an UPDATE or DELETE reads, in WITH too."""
+    if isinstance(tree, ast.SelectStmt):
+        yield from scoped_selects(tree, facts)
+    elif not isinstance(tree, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
+        yield RefusedError("what a MERGE compares is not read")
+        return
+    ctes = ctes_of(ast.SelectStmt(withClause=getattr(tree, "withClause", None)), {})
+    for node in walk(tree):
+        if isinstance(node, ast.UpdateStmt | ast.DeleteStmt):
+            try:
+                yield _reading(node, facts, ctes)
+            except RefusedError as reason:
+                yield reason
+        elif isinstance(node, ast.SelectStmt) and not isinstance(tree, ast.SelectStmt):
+            yield from scoped_selects(node, facts, None, ctes)
+
+
+def _reading(tree: ast.UpdateStmt | ast.DeleteStmt, facts: SchemaFacts, ctes: Mapping[str, Cte]) -> Scope:
+    """The scope of what it reads. Raises `RefusedError`."""
+    others = tree.fromClause if isinstance(tree, ast.UpdateStmt) else tree.usingClause
+    sources, where = (tree.relation, *items(others)), tree.whereClause
+    made = tree.targetList if isinstance(tree, ast.UpdateStmt) else ()
+    reading = ast.SelectStmt(
+        fromClause=sources, whereClause=where, targetList=made, withClause=tree.withClause
+    )
+    return scope_of(reading, facts, None, ctes)
 
 
 def parameter(node: object) -> int | None:

@@ -5,17 +5,23 @@ on a column can be given a value that the column has; a constant of the output d
 the reason why nothing tells their value is given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pglast import ast
 from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
-from pgassay.tune.rewrites.names.scope import Cte, FoundColumn, Scope
-from pgassay.tune.rewrites.names.tree_scopes import ctes_of, scope_of, scoped_selects
+from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
 from pgassay.tune.source.expressions import of_expression
-from pgassay.tune.source.passed_on import computing_numbers, numbers_of, output_numbers, parameter, passed_on
+from pgassay.tune.source.passed_on import (
+    computing_numbers,
+    numbers_of,
+    output_numbers,
+    parameter,
+    passed_on,
+    scopes_of,
+)
 from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
@@ -45,7 +51,7 @@ NOT_COMPARED = "it is not compared with a column whose values are in the statist
 def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
     """How each parameter of a statement is used, by its number; where it stands twice, what tells most."""
     found: dict[int, Use] = {}
-    passed = passed_on(tree, lambda each: _scopes(each, facts))
+    passed = passed_on(tree, facts)
     for use in _uses(passed.tree, facts):
         if use.number not in found or found[use.number].kind in ("unknown", "output"):
             found[use.number] = use
@@ -114,7 +120,7 @@ def _words(tree: ast.Node) -> dict[int, str]:
 def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
     if isinstance(tree, ast.SelectStmt):
         yield from _limits(tree, is_top=True)
-    for scope in _scopes(tree, facts):
+    for scope in scopes_of(tree, facts):
         if isinstance(scope, Scope):
             if scope.select is not tree:
                 yield from _limits(scope.select, is_top=False)
@@ -134,37 +140,9 @@ def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
             yield from _assigned(table, items(node.onConflictClause.targetList))
 
 
-def _scopes(tree: ast.Node, facts: SchemaFacts) -> Iterator[Scope | RefusedError]:
-    """The scope of every SELECT, and of what an UPDATE or DELETE reads, in WITH too."""
-    if isinstance(tree, ast.SelectStmt):
-        yield from scoped_selects(tree, facts)
-    elif not isinstance(tree, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
-        yield RefusedError("what a MERGE compares is not read")
-        return
-    ctes = ctes_of(ast.SelectStmt(withClause=getattr(tree, "withClause", None)), {})
-    for node in walk(tree):
-        if isinstance(node, ast.UpdateStmt | ast.DeleteStmt):
-            try:
-                yield _reading(node, facts, ctes)
-            except RefusedError as reason:
-                yield reason
-        elif isinstance(node, ast.SelectStmt) and not isinstance(tree, ast.SelectStmt):
-            yield from scoped_selects(node, facts, None, ctes)
-
-
-def _reading(tree: ast.UpdateStmt | ast.DeleteStmt, facts: SchemaFacts, ctes: Mapping[str, Cte]) -> Scope:
-    """The scope of what it reads. Raises `RefusedError`."""
-    others = tree.fromClause if isinstance(tree, ast.UpdateStmt) else tree.usingClause
-    sources = (tree.relation, *items(others))
-    reading = ast.SelectStmt(
-        fromClause=sources, whereClause=tree.whereClause, targetList=(), withClause=tree.withClause
-    )
-    return scope_of(reading, facts, None, ctes)
-
-
 def _refusals(tree: ast.Node, facts: SchemaFacts) -> str:
     """Why names of the statement could not be understood; '' where they all were."""
-    return next((str(each) for each in _scopes(tree, facts) if isinstance(each, RefusedError)), "")
+    return next((str(each) for each in scopes_of(tree, facts) if isinstance(each, RefusedError)), "")
 
 
 def _limits(select: ast.SelectStmt, *, is_top: bool) -> Iterator[Use]:
@@ -391,9 +369,13 @@ def _assigned(table: TableFacts | None, targets: Sequence[ast.Node]) -> Iterator
 
 
 def _set_to(target: ast.ResTarget) -> Sequence[object]:
-    """What a column is set to: by `(a, b) = ($1, $2)` its own, by COALESCE or GREATEST one of several."""
+    """What a column is set to: by `(a, b) = ($1, $2)` its own, by CASE or COALESCE one of several."""
     value: object = target.val
     if isinstance(value, ast.MultiAssignRef):
         row = value.source
         value = items(row.args)[(value.colno or 1) - 1] if isinstance(row, ast.RowExpr) else None
+    while isinstance(value, ast.TypeCast):
+        value = value.arg
+    if isinstance(value, ast.CaseExpr):
+        return (*(one.result for one in items(value.args) if isinstance(one, ast.CaseWhen)), value.defresult)
     return items(value.args) if isinstance(value, ast.CoalesceExpr | ast.MinMaxExpr) else (value,)

@@ -74,6 +74,11 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
             (("Open", "7", "500"), ("odd", "500", "490")),
         ),
         (
+            "UPDATE orders SET status = (CASE WHEN id = $1 THEN $2 WHEN id = $3 THEN $4 ELSE NULL END)::text "
+            "WHERE id IN ($5, $6)",
+            (("500", "Open", "500", "Open", "500", "490"), ("490", "odd", "490", "odd", "490", "510")),
+        ),
+        (
             "UPDATE orders SET status = coalesce($1, status), customer = greatest(customer, $2)",
             (("Open", "7"), ("odd", "500")),
         ),
