@@ -280,9 +280,14 @@ def _text(node: object) -> str:
 
 
 def _put_together(node: object) -> list[object]:
-    """The parts that || joins, in order."""
-    if isinstance(node, ast.A_Expr) and node.name is not None and names_of(node.name) == ("||",):
-        return [*_put_together(node.lexpr), *_put_together(node.rexpr)]
+    """The parts that || or concat joins, in order."""
+    inner = node
+    while isinstance(inner, ast.TypeCast | ast.CollateClause):
+        inner = inner.arg
+    if isinstance(inner, ast.A_Expr) and inner.name is not None and names_of(inner.name) == ("||",):
+        return [*_put_together(inner.lexpr), *_put_together(inner.rexpr)]
+    if isinstance(inner, ast.FuncCall) and names_of(inner.funcname)[-1] == "concat":
+        return [part for each in items(inner.args) for part in _put_together(each)] or [node]
     return [node]
 
 

@@ -64,6 +64,8 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
         ("SELECT FROM orders WHERE lower(status) = $1", (("open",), ("odd",))),
         ("SELECT FROM orders WHERE status LIKE $1", (("Op%",), ("%odd%",))),
         ("SELECT FROM orders WHERE status LIKE $1 || $2", (("Op%", ""), ("%odd%", ""))),
+        ("SELECT FROM orders WHERE status LIKE concat($1, $2)", (("Op%", ""), ("%odd%", ""))),
+        ("SELECT FROM orders WHERE status LIKE ($1 || $2)::text", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE lower(status) = $1 || $2 || $3", (("open", "", ""), ("odd", "", ""))),
         ("SELECT FROM orders WHERE placed::date = $1::date", ((MONTHS[5],), (MONTHS[6],))),
         ("SELECT FROM orders WHERE (placed, id) < ($1, $2)", ((MONTHS[2], "100"), (MONTHS[1], "10"))),
