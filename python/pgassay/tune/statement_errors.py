@@ -5,6 +5,7 @@ from pgassay.errors import UsageError
 
 QUERY_CANCELED = "57014"
 _NO_TABLE = "42P01"
+_READ_ONLY = "25006"
 # undefined_file, external_routine_exception (a program that failed), no connection to another server.
 _OUTSIDE = ("58P01", "38000", "08001")
 
@@ -19,4 +20,6 @@ def refused(name: str, reason: str, sqlstate: str | None) -> UsageError:
         reason += "; the copy's server sees no file, program or server of this machine"
     if sqlstate == _NO_TABLE and "." not in reason:
         reason += "; if another schema has it, --set search_path=SCHEMA finds it"
+    if sqlstate == _READ_ONLY:  # what writes by its own text is executed in a transaction that may
+        return UsageError(f"statement {name} fails ({reason}): a function that it calls writes, leave it out")
     return UsageError(f"statement {name} fails ({reason}): correct its SQL, or leave it out")

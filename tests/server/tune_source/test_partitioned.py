@@ -57,6 +57,8 @@ GRANT UPDATE (note) ON events TO PUBLIC;
 ALTER TABLE events REPLICA IDENTITY FULL;
 CREATE PUBLICATION changes FOR TABLE events WHERE (customer > 1)
     WITH (publish = 'insert', publish_via_partition_root = true);
+CREATE PUBLICATION narrow FOR TABLE events (happened, id)
+    WITH (publish_via_partition_root = true, publish = 'insert');
 """
 ROWS = """
 INSERT INTO events (happened, customer, note)
@@ -132,7 +134,9 @@ def check_applied(session: psycopg.Connection) -> None:
     assert one("SELECT relreplident::text FROM pg_class WHERE relname = 'events_p3'") == "f"
     target = "SELECT attstattarget FROM pg_attribute WHERE attname = 'customer' AND attrelid = "
     assert one(target + "'events'::regclass") == 500
-    assert one("SELECT rowfilter FROM pg_publication_tables WHERE tablename = 'events'") == "(customer > 1)"
+    published = " FROM pg_publication_tables WHERE tablename = 'events' AND pubname = "
+    assert one(f"SELECT rowfilter {published} 'changes'") == "(customer > 1)"
+    assert one(f"SELECT attnames::text[] {published} 'narrow'") == ["id", "happened"]
     # Default privileges are for tables that nobody had decided about.
     assert not one("SELECT has_table_privilege('public', 'events', 'SELECT')")
     assert not one("SELECT has_table_privilege('public', 'events_p3', 'SELECT')")

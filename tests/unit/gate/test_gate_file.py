@@ -318,6 +318,13 @@ def test_a_dry_run_says_where_nothing_could_be_written(
         assert complaint in capsys.readouterr().err
 
 
+def test_a_dry_run_has_no_json_that_a_program_could_read(
+    repository: GateFile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", str(repository.path), "--baseline", "v1", "--dry-run", "--json"]) == 2
+    assert "--json cannot be used with --dry-run" in capsys.readouterr().err
+
+
 def test_a_gate_that_a_revision_does_not_have_yet(repository: GateFile, folder: Path) -> None:
     del repository
     change = read_gate_file(write(folder, SMALL, "new.toml"))

@@ -133,3 +133,8 @@ def test_of_a_table_that_is_not_found_the_search_path_is_named() -> None:
     assert hint in str(refused("q", 'relation "orders" does not exist', "42P01"))
     assert hint not in str(refused("q", 'relation "shop.orders" does not exist', "42P01"))
     assert hint not in str(refused("q", 'column "x" does not exist', "42703"))
+
+
+def test_a_function_that_writes_is_named_as_the_reason_and_not_the_statements_sql() -> None:
+    said = str(refused("q", "cannot execute INSERT in a read-only transaction", "25006"))
+    assert "a function that it calls writes, leave it out" in said and "correct its SQL" not in said

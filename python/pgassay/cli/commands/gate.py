@@ -80,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         command=tuple(arguments.words),
         seed=arguments.seed,
     )
+    if arguments.dry_run:
+        options.refuse_with(arguments, ("--json",), "--dry-run", "which measures nothing to be read there")
     if arguments.junit is not None:
         _check_junit(arguments.junit)
     provide_named((arguments.baseline, read_gate_file(arguments.file).system.pg), quiet=arguments.quiet)

@@ -16,6 +16,7 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.finders.evidence.conditions import walk
 from pgassay.tune.finders.evidence.sql_text import SqlText
+from pgassay.tune.rewrites.tree import names_of
 
 _MEGABYTE = 1_000_000
 # Below that nobody has to plan for it.
@@ -25,6 +26,7 @@ _SUMMARISING = "brin"
 # type without a limit are on average where one of that size is to be reckoned with.
 _BTREE_ROW_BYTES_MAX, _WIDE_BYTES = 2704, 64
 _UNLIMITED = frozenset({"text", "character varying", "bytea", "jsonb", "numeric", "citext"})
+_OF_CHARACTERS = frozenset({"character varying", "character"})
 # Settings of which every sort or hash of every session may take as much as they say.
 MEMORY_OF_EACH = frozenset({"work_mem", "hash_mem_multiplier"})
 _WRITING = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
@@ -210,19 +212,37 @@ def _refusing(root: ast.IndexStmt, facts: SchemaFacts) -> Iterator[str]:
     if table is None or root.accessMethod not in (None, "btree"):
         return
     named = [*(root.indexParams or ()), *(root.indexIncludingParams or ())]
-    names = {str(each.name) for each in named if each.name}
+    names = {str(each.name) for each in named if each.name} | {_of_same_width(each.expr) for each in named}
     wide = [
         column.name
         for column in table.columns
-        if column.name in names
-        and (column.own_type in _UNLIMITED or column.own_type.endswith("[]"))
-        and (column.width or 0) >= _WIDE_BYTES
+        if column.name in names and _is_unlimited(column.own_type) and (column.width or 0) >= _WIDE_BYTES
     ]
     if wide:
         yield (
             f"once it is there, rows are refused if {' and '.join(wide)} "
             f"{'takes' if len(wide) == 1 else 'take'} more than {_BTREE_ROW_BYTES_MAX:,} bytes, compressed"
         )
+
+
+def _is_unlimited(kind: str) -> bool:
+    """Whether a value of a type, as format_type names it, may be wider than a B-tree has place for."""
+    name, _, length = kind.partition("(")
+    is_long = length.rstrip(")").isdigit() and int(length.rstrip(")")) > _BTREE_ROW_BYTES_MAX
+    return kind in _UNLIMITED or kind.endswith("[]") or (name in _OF_CHARACTERS and is_long)
+
+
+def _of_same_width(expression: ast.Node | None) -> str | None:
+    """The column that an expression has all bytes of; None where it is of another width."""
+    if not isinstance(expression, ast.FuncCall) or names_of(expression.funcname)[-1] not in (
+        "lower",
+        "upper",
+    ):
+        return None
+    inner: object = (expression.args or (None,))[0]
+    while isinstance(inner, ast.TypeCast):
+        inner = inner.arg
+    return names_of(inner)[-1] if isinstance(inner, ast.ColumnRef) else None
 
 
 def _columns(root: ast.IndexStmt, table: TableFacts) -> frozenset[str]:

@@ -244,6 +244,8 @@ def _complaint(said: str, source: SourceServer, option: str = OPTION) -> str:
         remedy = f"let {source.role} read all rows (ALTER ROLE {role} BYPASSRLS)"
     elif "conflict with recovery" in message:
         remedy = "raise max_standby_streaming_delay of the standby, or name the primary"
+    elif "out of shared memory" in message:
+        remedy = f"{PROGRAM} locks all tables at once: raise max_locks_per_transaction there and restart it"
     elif _LOCK.search(message):
         remedy = "try again when nobody changes tables"
     else:

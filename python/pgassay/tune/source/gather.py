@@ -34,9 +34,10 @@ from pgassay.tune.source.alignment import (
 from pgassay.tune.source.counted import SourceStatement
 from pgassay.tune.source.few_rows import with_documents, with_values
 from pgassay.tune.source.log import LoggedValues
+from pgassay.tune.source.passed_on import numbers_of
 from pgassay.tune.source.source_server import SourceServer
 from pgassay.tune.source.use import Use
-from pgassay.tune.source.uses import merged, numbers_of, uses_of
+from pgassay.tune.source.uses import merged, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
 from pgassay.tune.tuned_statements import values_of_heading, with_sets
 from pgassay.words import join

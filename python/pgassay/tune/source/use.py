@@ -35,12 +35,12 @@ class Use:
     `column` is what it is compared with or stored into, `table` that column's. `function`: the column's value
     goes through lower or upper first; of a 'word' the function that asks for it. `element` and `elements`:
     its place in a list of so many. `is_top`: the LIMIT or OFFSET is the whole statement's. `reason`: why its
-    value is 'unknown'. Of a 'field' of a JSON document `key` is the key, or `key_number` the parameter that
-    has it; `known`: the values that documents have (`few_rows`), the most frequent first. `is_sampled`: the
-    column's values are those of a few rows, since the statistics hold none. `expression`: what is compared,
-    where it is more than a column, as SQL; `column` then goes by that name. Of 'assumed' the `known` value
-    serves where nothing tells it, as in `id % $1`. Of an 'age', `is_before`: the column's values are to be
-    older than that, as in `seen < now() - $1`.
+    value is 'unknown', or what an 'output' decides all the same. Of a 'field' of a JSON document `key` is the
+    key, or `key_number` the parameter that has it; `known`: the values that documents have (`few_rows`), the
+    most frequent first. `is_sampled`: the column's values are those of a few rows, since the statistics hold
+    none. `expression`: what is compared, where it is more than a column, as SQL; `column` then goes by that
+    name. Of 'assumed' the `known` value serves where nothing tells it, as in `id % $1`. Of an 'age',
+    `is_before`: the column's values are to be older than that, as in `seen < now() - $1`.
     """
 
     number: int

@@ -12,9 +12,16 @@ from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
-from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
 from pgassay.tune.source.expressions import of_expression
+from pgassay.tune.source.passed_on import (
+    computing_numbers,
+    numbers_of,
+    output_numbers,
+    parameter,
+    passed_on,
+    scopes_of,
+)
 from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
@@ -29,7 +36,7 @@ _BETWEEN_KINDS = (
 _SAME_KINDS = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT)
 # Functions whose result is written as their argument is, but for its case.
 _OF_COLUMNS = frozenset({"lower", "upper", "date"})
-_OF_WORDS = frozenset({*WORDS, "setting", "current_setting", "convert"})
+_OF_WORDS = frozenset({*WORDS, "setting", "current_setting", "convert", "nextval", "currval"})
 _NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
 _NOW_OPERATIONS = (
     SQLValueFunctionOp.SVFOP_CURRENT_DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP,
@@ -37,17 +44,20 @@ _NOW_OPERATIONS = (
     SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N,
 )  # fmt: skip
 WORD = "it is a word that {} asks for, and it is not known which"
+COMPUTES = "a condition is computed by it"
 NOT_COMPARED = "it is not compared with a column whose values are in the statistics"
 
 
 def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
     """How each parameter of a statement is used, by its number; where it stands twice, what tells most."""
     found: dict[int, Use] = {}
-    for use in _uses(tree, facts):
+    passed = passed_on(tree, facts)
+    for use in _uses(passed.tree, facts):
         if use.number not in found or found[use.number].kind in ("unknown", "output"):
             found[use.number] = use
     refused = _refusals(tree, facts)
-    outputs, words = _output_numbers(tree), _words(tree)
+    outputs, words = output_numbers(tree) - passed.deciding, _words(passed.tree)
+    computing = computing_numbers(tree)
     for number in sorted(numbers_of(tree)):
         if number in found:
             continue
@@ -56,7 +66,7 @@ def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
             kind: UseKind = "word" if function in WORDS else "unknown"
             found[number] = Use(number, kind, function=function, reason=WORD.format(function))
         elif number in outputs:
-            found[number] = Use(number, "output")
+            found[number] = Use(number, "output", reason=COMPUTES if number in computing else "")
         else:
             found[number] = Use(number, "unknown", reason=refused or NOT_COMPARED)
     return found
@@ -102,62 +112,37 @@ def _words(tree: ast.Node) -> dict[int, str]:
     for call in (node for node in walk(tree) if isinstance(node, ast.FuncCall)):
         name = names_of(call.funcname)[-1]
         if name in _OF_WORDS:
-            numbers = (_parameter(argument) for argument in items(call.args))
+            numbers = (parameter(argument) for argument in items(call.args))
             found |= {number: name for number in numbers if number is not None}
     return found
-
-
-def numbers_of(tree: object) -> set[int]:
-    """The numbers of the parameters in a tree."""
-    return {node.number or 0 for node in walk(tree) if isinstance(node, ast.ParamRef)}
 
 
 def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
     if isinstance(tree, ast.SelectStmt):
         yield from _limits(tree, is_top=True)
-    for scope in _scopes(tree, facts):
+    for scope in scopes_of(tree, facts):
         if isinstance(scope, Scope):
             if scope.select is not tree:
                 yield from _limits(scope.select, is_top=False)
             for node in walk(scope.select, into_selects=False):
                 yield from _of_condition(scope, node)
-    if isinstance(tree, ast.InsertStmt):
-        yield from _inserted(tree, facts)
-        if tree.onConflictClause is not None and isinstance(tree.relation, ast.RangeVar):
-            yield from _assigned(_table_of(tree.relation, facts), items(tree.onConflictClause.targetList))
-    if isinstance(tree, ast.UpdateStmt) and isinstance(tree.relation, ast.RangeVar):
-        yield from _assigned(_table_of(tree.relation, facts), items(tree.targetList))
-
-
-def _scopes(tree: ast.Node, facts: SchemaFacts) -> Iterator[Scope | RefusedError]:
-    """The scope of every SELECT, and of what an UPDATE or DELETE reads."""
-    if isinstance(tree, ast.SelectStmt):
-        yield from scoped_selects(tree, facts)
-        return
-    if isinstance(tree, ast.InsertStmt):
-        yield from scoped_selects(tree.selectStmt, facts)
-        return
-    if not isinstance(tree, ast.UpdateStmt | ast.DeleteStmt):
-        yield RefusedError("what a MERGE compares is not read")
-        return
-    others = tree.fromClause if isinstance(tree, ast.UpdateStmt) else tree.usingClause
-    sources = (tree.relation, *items(others))
-    reading = ast.SelectStmt(
-        fromClause=sources, whereClause=tree.whereClause, targetList=(), withClause=tree.withClause
-    )
-    try:
-        yield scope_of(reading, facts)
-    except RefusedError as reason:
-        yield reason
-        return
     for node in walk(tree):
-        if isinstance(node, ast.SelectStmt):
-            yield from scoped_selects(node, facts, None)
+        if not isinstance(node, ast.InsertStmt | ast.UpdateStmt) or not isinstance(
+            node.relation, ast.RangeVar
+        ):
+            continue
+        table = _table_of(node.relation, facts)
+        if isinstance(node, ast.UpdateStmt):
+            yield from _assigned(table, items(node.targetList))
+            continue
+        yield from _inserted(node, table)
+        if node.onConflictClause is not None:
+            yield from _assigned(table, items(node.onConflictClause.targetList))
 
 
 def _refusals(tree: ast.Node, facts: SchemaFacts) -> str:
     """Why names of the statement could not be understood; '' where they all were."""
-    return next((str(each) for each in _scopes(tree, facts) if isinstance(each, RefusedError)), "")
+    return next((str(each) for each in scopes_of(tree, facts) if isinstance(each, RefusedError)), "")
 
 
 def _limits(select: ast.SelectStmt, *, is_top: bool) -> Iterator[Use]:
@@ -165,7 +150,7 @@ def _limits(select: ast.SelectStmt, *, is_top: bool) -> Iterator[Use]:
         ("limit", select.limitCount), ("offset", select.limitOffset)
     )  # fmt: skip
     for kind, node in kinds:
-        number = _parameter(node)
+        number = parameter(node)
         if number is not None:
             yield Use(number, kind, is_top=is_top)
 
@@ -226,8 +211,8 @@ def _compared(
     value that is moved (`date $1 + $2`) the others are as much as decides nothing: 1, or a day.
     """
     value, *rest = _moved(value) or _put_together(value)
-    yield from (Use(number, "output") for each in rest if (number := _parameter(each)) is not None)
-    number = _parameter(value)
+    yield from (Use(number, "output") for each in rest if (number := parameter(each)) is not None)
+    number = parameter(value)
     interval = _age(value) if number is None and kind in ("below", "above") else None
     if number is None and interval is None:
         return
@@ -238,12 +223,12 @@ def _compared(
             yield from fields or of_expression(scope, tested, number, kind, element, elements)
         return
     found = _resolved(scope, reference)
-    if found is None or found.column.source is None or found.entry.table is None:
+    if found is None or (table := _stored_in(found, scope.facts)) is None:
         return
     yield Use(
         number if number is not None else interval or 0,
         kind if number is not None else "age",
-        found.entry.table,
+        table,
         found.column.source,
         function,
         element,
@@ -259,6 +244,14 @@ def _resolved(scope: Scope, reference: ast.ColumnRef) -> FoundColumn | None:
         return None
 
 
+def _stored_in(found: FoundColumn, facts: SchemaFacts) -> TableFacts | None:
+    """The table of a column, of one that a subquery or a CTE hands on too; None for what is computed."""
+    source = found.column.source
+    if source is None or found.entry.table is not None:
+        return found.entry.table if source is not None else None
+    return next((table for table in facts.tables if any(each is source for each in table.columns)), None)
+
+
 def _field(scope: Scope, tested: object, number: int, element: int, elements: int) -> Iterator[Use]:
     """The uses in `document ->> 'key' = $1`, whose key may be a parameter too."""
     while isinstance(tested, ast.TypeCast | ast.CollateClause):
@@ -267,10 +260,10 @@ def _field(scope: Scope, tested: object, number: int, element: int, elements: in
         return
     _, reference = _column_in(tested.lexpr)
     found = _resolved(scope, reference) if reference is not None else None
-    if found is None or found.column.source is None or found.entry.table is None:
+    if found is None or (table := _stored_in(found, scope.facts)) is None:
         return
-    table, column = found.entry.table, found.column.source
-    key_number = _parameter(tested.rexpr)
+    column = found.column.source
+    key_number = parameter(tested.rexpr)
     key = "" if key_number is not None else _text(tested.rexpr)
     if key_number is None and not key:
         return
@@ -286,17 +279,15 @@ def _text(node: object) -> str:
     return str(node.val.sval) if isinstance(node, ast.A_Const) and isinstance(node.val, ast.String) else ""
 
 
-def _parameter(node: object) -> int | None:
-    """The number of a parameter, below casts; None for anything else."""
-    while isinstance(node, ast.TypeCast | ast.CollateClause):
-        node = node.arg
-    return (node.number or 0) if isinstance(node, ast.ParamRef) else None
-
-
 def _put_together(node: object) -> list[object]:
-    """The parts that || joins, in order."""
-    if isinstance(node, ast.A_Expr) and node.name is not None and names_of(node.name) == ("||",):
-        return [*_put_together(node.lexpr), *_put_together(node.rexpr)]
+    """The parts that || or concat joins, in order."""
+    inner = node
+    while isinstance(inner, ast.TypeCast | ast.CollateClause):
+        inner = inner.arg
+    if isinstance(inner, ast.A_Expr) and inner.name is not None and names_of(inner.name) == ("||",):
+        return [*_put_together(inner.lexpr), *_put_together(inner.rexpr)]
+    if isinstance(inner, ast.FuncCall) and names_of(inner.funcname)[-1] == "concat":
+        return [part for each in items(inner.args) for part in _put_together(each)] or [node]
     return [node]
 
 
@@ -305,7 +296,7 @@ def _moved(node: object) -> list[object]:
     if not isinstance(node, ast.A_Expr) or node.kind != A_Expr_Kind.AEXPR_OP:
         return []
     is_sum = names_of(node.name) in (("+",), ("-",))
-    first = _moved(node.lexpr) or ([node.lexpr] if _parameter(node.lexpr) is not None else [])
+    first = _moved(node.lexpr) or ([node.lexpr] if parameter(node.lexpr) is not None else [])
     return [*first, *_parameters_in(node.rexpr)] if is_sum and first else []
 
 
@@ -319,7 +310,7 @@ def _age(node: object) -> int | None:
         isinstance(node.lexpr, ast.FuncCall) and names_of(node.lexpr.funcname)[-1] in _NOW_FUNCTIONS
     ) or (isinstance(node.lexpr, ast.SQLValueFunction) and node.lexpr.op in _NOW_OPERATIONS)
     is_typed = isinstance(node.rexpr, ast.TypeCast) and _type_name(node.rexpr) == "interval"
-    return _parameter(node.rexpr) if is_now and is_typed else None
+    return parameter(node.rexpr) if is_now and is_typed else None
 
 
 def _type_name(node: ast.TypeCast) -> str:
@@ -353,8 +344,7 @@ def _table_of(relation: ast.RangeVar, facts: SchemaFacts) -> TableFacts | None:
     return facts.table(str(relation.relname), str(relation.schemaname) if relation.schemaname else None)
 
 
-def _inserted(tree: ast.InsertStmt, facts: SchemaFacts) -> Iterator[Use]:
-    table = _table_of(tree.relation, facts) if isinstance(tree.relation, ast.RangeVar) else None
+def _inserted(tree: ast.InsertStmt, table: TableFacts | None) -> Iterator[Use]:
     if table is None or not isinstance(tree.selectStmt, ast.SelectStmt):
         return
     names = [str(node.name) for node in items(tree.cols) if isinstance(node, ast.ResTarget)]
@@ -364,7 +354,7 @@ def _inserted(tree: ast.InsertStmt, facts: SchemaFacts) -> Iterator[Use]:
         values = (tuple(getattr(each, "val", None) for each in items(tree.selectStmt.targetList)),)
     for place, row in enumerate(values):
         for name, value in zip(names, items(row), strict=False):
-            number, column = _parameter(value), table.column(name)
+            number, column = parameter(value), table.column(name)
             if number is not None and column is not None:
                 yield Use(number, "stored", table, column, element=place, elements=len(values))
 
@@ -373,27 +363,24 @@ def _assigned(table: TableFacts | None, targets: Sequence[ast.Node]) -> Iterator
     for target in targets:
         if table is None or not isinstance(target, ast.ResTarget):
             continue
-        column, number = table.column(str(target.name)), _parameter(target.val)
-        if column is None:
-            continue
-        if number is not None:
-            yield Use(number, "stored", table, column)
-        elif isinstance(target.val, ast.A_Expr):
-            # As in `stock = stock - 1`: how much is added decides no plan.
-            yield from (Use(each, "output") for each in numbers_of(target.val))
+        column = table.column(str(target.name))
+        for value in _set_to(target) if column is not None else ():
+            number = parameter(value)
+            if number is not None:
+                yield Use(number, "stored", table, column)
+            elif isinstance(value, ast.A_Expr):
+                # As in `stock = stock - 1`: how much is added decides no plan.
+                yield from (Use(each, "output") for each in numbers_of(value))
 
 
-def _output_numbers(tree: ast.Node) -> set[int]:
-    """Parameters that stand in the output alone, where they decide no plan."""
-    found: set[int] = set()
-    for select in (node for node in walk(tree) if isinstance(node, ast.SelectStmt)):
-        inner = {number for part in _subqueries(select.targetList) for number in numbers_of(part)}
-        found |= numbers_of(select.targetList) - inner
-    for node in walk(tree):
-        if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
-            found |= numbers_of(node.returningClause if hasattr(node, "returningClause") else None)
-    return found
-
-
-def _subqueries(node: object) -> Iterator[ast.SelectStmt]:
-    return (each for each in walk(node) if isinstance(each, ast.SelectStmt))
+def _set_to(target: ast.ResTarget) -> Sequence[object]:
+    """What a column is set to: by `(a, b) = ($1, $2)` its own, by CASE or COALESCE one of several."""
+    value: object = target.val
+    if isinstance(value, ast.MultiAssignRef):
+        row = value.source
+        value = items(row.args)[(value.colno or 1) - 1] if isinstance(row, ast.RowExpr) else None
+    while isinstance(value, ast.TypeCast):
+        value = value.arg
+    if isinstance(value, ast.CaseExpr):
+        return (*(one.result for one in items(value.args) if isinstance(one, ast.CaseWhen)), value.defresult)
+    return items(value.args) if isinstance(value, ast.CoalesceExpr | ast.MinMaxExpr) else (value,)

@@ -79,6 +79,8 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
             sampled = f"values of {place} are those of a few rows, since the statistics hold none"
             of_expression = f"values of {use.expression} are those of a few rows of {use.table.name}"
             found.append(of_expression if use.expression else sampled)
+        if use.kind == "output" and use.reason:
+            found.append(f"a value of its type was assumed for ${use.number}: {use.reason}")
         if use.kind == "assumed":
             found.append(f"{use.known[0]} was assumed for ${use.number} of {use.function}")
         elif use.kind == "like":

@@ -218,3 +218,10 @@ def test_a_name_ends_neither_a_comment_nor_a_quoted_block() -> None:
         assert "lost" not in quoted
     made = whole_or_warned('"public"."x$pgassay$; DROP TABLE lost; --"', '"public"."t"')
     assert "lost" not in strip_comments(made)
+
+
+def test_the_script_reads_no_column_of_a_publication_that_a_source_of_14_lacks() -> None:
+    """The whole block is one command to its server: it fails at a name even where nothing is published."""
+    script = apply_script([partitioned()], facts(pages=2000, columns=columns("integer", "1", "2000")))
+    assert "ALTER PUBLICATION" in script
+    assert not re.findall(r"\b\w+\.(?:prattrs|prqual|attnames|rowfilter)\b", script)

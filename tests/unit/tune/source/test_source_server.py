@@ -181,6 +181,8 @@ def test_pg_dump_is_held_to_channel_binding_where_the_user_is() -> None:
     [
         ("permission denied for table orders", '(GRANT pg_read_all_data TO "read-only")'),
         ("query would be affected by row-level security policy", '(ALTER ROLE "read-only" BYPASSRLS)'),
+        # A schema for each of thousands of tenants.
+        ("out of shared memory", "raise max_locks_per_transaction there and restart it"),
         ("canceling statement due to lock timeout", "try again when nobody changes tables"),
         # A page that is broken stays so however quiet the server is.
         ("invalid page in block 12 of relation base/5/16384", "fix that"),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import read, write
 from pgassay.tune.source.gather import out_of_path
-from pgassay.tune.source.uses import merged, numbers_of, uses_of
+from pgassay.tune.source.passed_on import numbers_of
+from pgassay.tune.source.uses import merged, uses_of
 from pgassay.tune.source.values import Drawn, NoValueError, age_bounds, draw
 
 TENS = tuple(str(number) for number in range(0, 1001, 10))
@@ -63,12 +64,44 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
         ("SELECT FROM orders WHERE lower(status) = $1", (("open",), ("odd",))),
         ("SELECT FROM orders WHERE status LIKE $1", (("Op%",), ("%odd%",))),
         ("SELECT FROM orders WHERE status LIKE $1 || $2", (("Op%", ""), ("%odd%", ""))),
+        ("SELECT FROM orders WHERE status LIKE concat($1, $2)", (("Op%", ""), ("%odd%", ""))),
+        ("SELECT FROM orders WHERE status LIKE ($1 || $2)::text", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE lower(status) = $1 || $2 || $3", (("open", "", ""), ("odd", "", ""))),
         ("SELECT FROM orders WHERE placed::date = $1::date", ((MONTHS[5],), (MONTHS[6],))),
         ("SELECT FROM orders WHERE (placed, id) < ($1, $2)", ((MONTHS[2], "100"), (MONTHS[1], "10"))),
         ("SELECT coalesce(status, $1), count(*) FROM orders GROUP BY coalesce(status, $2)", (("",),)),
         ("UPDATE orders SET status = $1 WHERE id = $2", (("Open", "500"), ("odd", "490"))),
+        (
+            "UPDATE orders SET (status, customer) = ($1, $2) WHERE id = $3",
+            (("Open", "7", "500"), ("odd", "500", "490")),
+        ),
+        (
+            "UPDATE orders SET status = (CASE WHEN id = $1 THEN $2 WHEN id = $3 THEN $4 ELSE NULL END)::text "
+            "WHERE id IN ($5, $6)",
+            (("500", "Open", "500", "Open", "500", "490"), ("490", "odd", "490", "odd", "490", "510")),
+        ),
+        (
+            "UPDATE orders SET status = coalesce($1, status), customer = greatest(customer, $2)",
+            (("Open", "7"), ("odd", "500")),
+        ),
         ("DELETE FROM orders USING orders o WHERE o.customer = $1", (("7",), ("500",))),
+        (
+            "WITH old AS (DELETE FROM orders WHERE id < $1 RETURNING *) INSERT INTO orders SELECT * FROM old",
+            (("100",), ("10",)),
+        ),
+        (
+            "WITH a AS (SELECT id FROM orders), b AS (SELECT id FROM a WHERE id > $1 LIMIT $2 FOR UPDATE) "
+            "UPDATE orders o SET status = $3 FROM b WHERE b.id = o.id",
+            (("900", "20", "Open"), ("990", "20", "odd")),
+        ),
+        (
+            "WITH new AS (UPDATE orders SET status = $1 WHERE customer = $2 RETURNING id) SELECT id FROM new",
+            (("Open", "7"), ("odd", "500")),
+        ),
+        (
+            "WITH a AS (SELECT id FROM orders WHERE customer = $1) INSERT INTO orders (id) SELECT id FROM a",
+            (("7",), ("500",)),
+        ),
         ("INSERT INTO orders (document, status) SELECT $1, $2", ((None, "Open"), (None, "odd"))),
         ("SELECT FROM orders o WHERE EXISTS (SELECT FROM orders WHERE customer = $1)", (("7",), ("500",))),
         ("WITH x AS (SELECT * FROM orders WHERE customer = $1) SELECT FROM x", (("7",), ("500",))),
@@ -94,6 +127,45 @@ def test_a_value_that_is_moved_comes_from_the_column_too(
 ) -> None:
     """As in `placed < date '2024-03-01' + 7`, which pg_stat_statements shows so."""
     assert drawn(f"SELECT FROM orders WHERE {condition}", types="integer").sets[: len(sets)] == sets
+
+
+@pytest.mark.parametrize(
+    ("sql", "sets"),
+    [
+        (
+            "WITH p AS (SELECT $1::int AS id, $2 AS s) SELECT FROM orders o JOIN p ON o.id = p.id "
+            "WHERE o.status = p.s",
+            (("500", "Open"), ("490", "odd")),
+        ),
+        (
+            "SELECT FROM orders o, (SELECT $1::int AS low, $2::int AS high) p "
+            "WHERE o.id BETWEEN p.low AND p.high",
+            (("450", "550"), ("490", "510")),
+        ),
+        (
+            "WITH p(c, s) AS (SELECT $1::int, $2), q AS (SELECT c, s FROM p) SELECT FROM orders o, q "
+            "WHERE o.customer = q.c AND o.status = q.s",
+            (("7", "Open"), ("500", "odd")),
+        ),
+        ("SELECT FROM orders WHERE customer = (SELECT $1::int)", (("7",), ("500",))),
+        ("WITH p AS (SELECT $1 AS s) DELETE FROM orders USING p WHERE status = p.s", (("Open",), ("odd",))),
+        ("SELECT FROM (SELECT * FROM orders) o WHERE o.customer = $1", (("7",), ("500",))),
+        # What is only returned decides nothing.
+        ("SELECT x.kind, x.id FROM (SELECT $1 AS kind, id FROM orders) x ORDER BY x.kind", (("",),)),
+    ],
+)
+def test_what_a_subquery_passes_on_comes_from_the_column_that_it_is_compared_with(
+    sql: str, sets: tuple[tuple[str | None, ...], ...]
+) -> None:
+    """As reports have their parameters: named once, in a CTE or in a subquery of FROM."""
+    assert drawn(sql).sets == sets
+
+
+def test_a_value_that_a_condition_is_computed_by_is_said_to_be_assumed() -> None:
+    sql = "SELECT $1, id FROM orders WHERE total > (SELECT avg(total) * $2 FROM orders)"
+    found = drawn(sql, types="numeric")
+    assert found.sets == (("1", "1"),)
+    assert found.assumed == ("a value of its type was assumed for $2: a condition is computed by it",)
 
 
 def test_a_pattern_is_of_a_text_that_is_not_empty() -> None:
@@ -183,6 +255,7 @@ def test_an_interval_bounds_the_side_that_is_asked_for(
     [
         ("SELECT FROM nothing WHERE x = $1", "the facts have no table nothing"),
         ("SELECT current_setting($1) FROM orders", "word that current_setting asks for"),
+        ("INSERT INTO orders (id) VALUES (nextval($1))", "word that nextval asks for"),
         (
             "SELECT FROM orders WHERE document = $1",
             "nor a few rows hold a value of orders.document",
@@ -190,6 +263,13 @@ def test_an_interval_bounds_the_side_that_is_asked_for(
         ("SELECT FROM orders WHERE mine(status) > $1", "not compared with a column"),
         ("INSERT INTO orders (needed) VALUES ($1)", "orders.needed is NOT NULL"),
         ("MERGE INTO orders USING orders o ON o.id = $1 WHEN MATCHED THEN DELETE", "MERGE"),
+        # A value of these decides the rows.
+        ("SELECT FROM (SELECT $1::int AS n) p, generate_series(1, p.n)", "not compared with a column"),
+        (
+            "WITH p AS (SELECT $1::int AS id) SELECT FROM orders JOIN p USING (id)",
+            "not compared with a column",
+        ),
+        ("SELECT FROM orders WHERE id IN (SELECT $1::int)", "not compared with a column"),
     ],
 )
 def test_a_parameter_without_a_value_is_named_with_the_reason(sql: str, reason: str) -> None:

@@ -215,10 +215,14 @@ BEGIN
       WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
         AND d.refobjid = old AND d.deptype = 'a'
     UNION ALL
+    -- PostgreSQL 14 has neither lists of columns nor conditions, and no columns of the catalogs for them
     SELECT format('ALTER PUBLICATION %I ADD TABLE %s%s%s', p.pubname, new,
         ' (' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
-          WHERE a.attrelid = old AND a.attnum = ANY (r.prattrs)) || ')',
-        ' WHERE (' || pg_get_expr(r.prqual, r.prrelid) || ')')
+          WHERE a.attrelid = old AND to_jsonb(r) -> 'prattrs' @> to_jsonb(a.attnum)) || ')',
+        ' WHERE (' || (SELECT to_jsonb(t) ->> 'rowfilter' FROM pg_publication_tables t
+            JOIN pg_class c ON c.relname = t.tablename AND c.oid = old
+            JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
+          WHERE t.pubname = p.pubname) || ')')
       FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE r.prrelid = old
     UNION ALL
     SELECT format('ALTER PUBLICATION %I DROP TABLE %s', p.pubname, old)
