@@ -152,7 +152,7 @@ def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
     from pgassay.environment import lock
     from pgassay.environment.source_builds.kept_builds import remove
 
-    with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
+    with lock.acquire(wait, lambda holder: print(lock.waiting_for(holder), file=sys.stderr)):
         return remove(trees)
 
 

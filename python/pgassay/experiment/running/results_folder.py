@@ -62,4 +62,4 @@ def find_experiments(parent: Path) -> list[Path]:
         return [parent]
     if not parent.is_dir():
         return []
-    return sorted(path for path in parent.iterdir() if (path / layout.EXPERIMENT_FILE).is_file())
+    return sorted(path for path in parent.iterdir() if layout.holds(path, layout.EXPERIMENT_FILE))
