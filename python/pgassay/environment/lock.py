@@ -198,6 +198,6 @@ def _named(holder: int | None) -> str:
 
 def _refusal(holder: int | None) -> UsageError:
     return UsageError(
-        f"An experiment is running on this machine ({_named(holder)}), and two at the same time would disturb "
-        "each other: wait for it to end and try again."
+        f"An experiment is running on this machine ({_named(holder)}), and two at the same time would "
+        "disturb each other: wait for it to end and try again."
     )
