@@ -198,7 +198,7 @@ def test_verdicts_are_shown_where_their_page_can_not_be_written(
     monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: replace(found, note="no server here"))
     monkeypatch.setattr(running._Run, "run_all", lambda _: None)
-    monkeypatch.setattr("pgassay.durable.replace_file", full)
+    monkeypatch.setattr("pgassay.record.documents.replace_file", full)
     assert main(["claims", "run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 1
     printed = capsys.readouterr()
     assert "of-first: not run, no server here" in printed.out

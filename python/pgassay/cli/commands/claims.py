@@ -97,9 +97,9 @@ def _how_to_judge(files: "tuple[ClaimedFile, ...]", typed: str) -> tuple[str, ..
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
 
     from pgassay.cli.outcome import progress_of
-    from pgassay.durable import replace_file
     from pgassay.errors import MeasurementError
     from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
+    from pgassay.record.documents import write_file
     from pgassay.report.claims import page_of
 
     chosen = ClaimsOptions(
@@ -112,15 +112,16 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
         result, is_interrupted = run_claims(chosen, progress, wait=not arguments.no_wait)
     page = page_of(result)
     try:
-        replace_file(chosen.out / JSON_FILE, page.json().encode())
-        replace_file(chosen.out / PAGE_FILE, page.markdown().encode())
-    except OSError as error:
+        write_file(chosen.out / JSON_FILE, page.json().encode())
+        write_file(chosen.out / PAGE_FILE, page.markdown().encode())
+    except MeasurementError as error:
         # What was measured is told, whatever can be kept of it.
         publish(page, arguments)
+        why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
         again = shlex.join(("pgassay", "claims", *(str(file.path) for file in files), str(chosen.out)))
         raise MeasurementError(
-            f"can't write the page into {chosen.out} ({error.strerror}): free some space or make it "
-            f"writable; {again} shows it again"
+            f"can't write the page into {chosen.out} ({why}): free some space or make it writable; "
+            f"{again} shows it again"
         ) from error
     shown = f"page: {chosen.out / PAGE_FILE}"
     if name := next((file.name for file in files if (chosen.out / file.name).is_dir()), ""):
