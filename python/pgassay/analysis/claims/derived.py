@@ -98,7 +98,8 @@ def _of_price(
 
     is_same = low >= 1 / (1 + margin) and high <= 1 + margin
     if is_same:
-        return ("reproduced" if claim.says == "equal" else "no difference here"), "the same within the margin"
+        same = "the same within the margin here"
+        return ("reproduced" if claim.says == "equal" else "no difference here"), same
     if low <= 1 <= high:
         return "undecided", more(is_equal=False)
     if claim.says == "equal":
