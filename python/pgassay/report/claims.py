@@ -102,7 +102,7 @@ def _shared_reason(result: ClaimsResult) -> str:
 def _sentence(claim: JudgedClaim) -> str:
     """'sort-in-memory: reproduced, 1.49 × as fast here (1.31 – 1.66); published: 1.32×'."""
     parts = claim.why.split("; ")
-    # Of what is counted or paid for the figures themselves come first, and the interval is that of their ratio.
+    # Of what is counted or paid for the figures come first, and the interval is that of their ratio.
     of_ratio = (each for each in parts if each.endswith(" here") or " here, " in each)
     reason = next(of_ratio, parts[0]) or "no time was left for it"
     found = "" if claim.interval is None else f" ({interval(claim.interval)})"
