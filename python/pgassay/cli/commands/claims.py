@@ -125,7 +125,7 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
         ) from error
     shown = f"page: {chosen.out / PAGE_FILE}"
     if name := next((file.name for file in files if (chosen.out / file.name).is_dir()), ""):
-        shown += f"; 'pgassay report {chosen.out / name}' shows the experiment of a file"
+        shown += f"; 'pgassay report {shlex.quote(str(chosen.out / name))}' shows the experiment of a file"
     publish(page, arguments, below=("", shown))
     if is_interrupted:
         print("pgassay: interrupted; nothing is left running: run it again to continue", file=sys.stderr)
