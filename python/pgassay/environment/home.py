@@ -155,18 +155,28 @@ def closed_folder(path: Path, owner: SystemAccount) -> Path | None:
 
 
 def remove_kept() -> list[str]:
-    """Remove everything kept; the caller holds the host's lock, so nothing is in use."""
+    """Remove everything kept; the caller holds the host's lock, so no experiment uses it.
+
+    `pgassay volumes mount` holds none: what it has mounted there stays, with a sentence that says so.
+    """
+    from pgassay.environment.linux.mounts import mounts
+
     sentences = []
+    points = [mount.point for mount in mounts()]
     homes = [home(), *sorted((home() / LOCAL_WORKERS).glob("*"))]
     for folder in (each / name for each in homes for name in KEPT):
         if not folder.is_dir():
             continue
-        name = folder.relative_to(home())
-        size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+        size = 0
         for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
+            if any(point.is_relative_to(entry) for point in points):
+                sentences.append(f"left {entry}, where something is mounted: end what uses it")
+                continue
+            is_folder = entry.is_dir() and not entry.is_symlink()
+            size += sum(path.lstat().st_blocks * 512 for path in (entry, *entry.rglob("*")))
+            if is_folder:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
-        sentences.append(f"removed {name} ({size >> 20} MB)")
+        sentences.append(f"removed {folder.relative_to(home())} ({size >> 20} MB)")
     return sentences
