@@ -92,7 +92,7 @@ def home_path() -> Path:
     """Return where home is, links followed, without making or checking anything.
 
     The kernel names mounts and the files of loop devices by their real paths: what is mounted below a link
-    would not be found again.
+    would not be found again. Raises UsageError for an account without a home of its own, where none is named.
     """
     named = os.environ.get("PGASSAY_HOME")
     if named:
@@ -101,8 +101,15 @@ def home_path() -> Path:
         return SYSTEM_HOME.resolve()
     cache = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification tells programs to ignore a relative path here.
-    folder = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
-    return (folder / "pgassay").resolve()
+    if cache and Path(cache).is_absolute():
+        return (Path(cache) / "pgassay").resolve()
+    try:
+        return (Path.home() / ".cache" / "pgassay").resolve()
+    except RuntimeError as error:
+        # As in a container that runs as a number without an account.
+        raise UsageError(
+            "this account has no home folder: set PGASSAY_HOME to a folder you can write to"
+        ) from error
 
 
 @lru_cache(maxsize=8)

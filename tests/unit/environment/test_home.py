@@ -34,6 +34,20 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def test_an_account_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container of another account's number, whose environment has no HOME."""
+
+    def nobody_s() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("PGASSAY_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(Path, "home", nobody_s)
+    with pytest.raises(UsageError, match="set PGASSAY_HOME"):
+        home_path()
+
+
 def test_what_is_mounted_below_what_is_kept_stays(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the volume of `pgassay volumes mount`, which runs beside everything."""
     monkeypatch.setenv("PGASSAY_HOME", str(open_folder / "home"))
