@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.cli.commands import size
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.options.servers import STORAGE_HELP
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import KINDS
@@ -21,6 +23,11 @@ SLIPS = {
         ["--workload cannot be used with a FOLDER", "leave --workload out"],
     ),
     "varied": (["FOLDER", "--vary", "work_mem=1MB,2MB"], ["--vary cannot be used with a FOLDER"]),
+    "a recording's data": (
+        ["FOLDER", "--scale", "500"],
+        ["--scale cannot be used with a FOLDER, which was recorded already", "leave --scale out"],
+    ),
+    "a recording's time": (["FOLDER", "--max-time", "5m"], ["--max-time cannot be used with a FOLDER"]),
     "a volume for a server elsewhere": (
         ["--workload", "tpcb", "--server", "host=db", "--prove"],
         ["--prove cannot be used with --server", "leave --prove out"],
@@ -71,6 +78,21 @@ def test_a_slip_of_the_fingers(slip: str, tmp_path: Path, capsys: Capture) -> No
     complaint = whole_tool.assert_one_sentence(whole_tool.run_here(capsys, "size", *typed), 2)
     for word in told:
         assert word in complaint
+
+
+@pytest.mark.parametrize("option", ["--against", "--volume"])
+@pytest.mark.parametrize("comma", [",", ", "])
+def test_where_any_volume_brings_its_wal_that_is_recorded_apart(
+    option: str, comma: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recorded(request: CompareRequest, _arguments: object) -> None:
+        raise UsageError(f"recorded on {request.factors[0]}: stop here")
+
+    monkeypatch.setattr(size, "_run", recorded)
+    volume = f"gp2,size=100GiB{comma}wal=volume:gp3,size=20GiB"
+    said = whole_tool.run_here(capsys, "size", "--workload", "tpcb", option, volume)
+    told = whole_tool.assert_one_sentence(said, 2)
+    assert f"storage={','.join(size.RECORDED_APART)}" in told
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pgassay.report.text import plural
 
 # What is at work now.
 RUNNING = "at work"
+_LOST_AND_FOUND = "lost+found"
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,18 @@ def others_below(parent: Path) -> Iterator[tuple[Path, OtherResult | UsageError]
     """Each folder of such results directly below `parent`, or `parent` itself, or why it can't be read."""
     below = sorted(parent.iterdir()) if parent.is_dir() else []
     for folder in (parent, *below):
-        for file, read in _READERS.items():
-            if (folder / file).is_file():
-                try:
-                    found: OtherResult | UsageError = read(folder)
-                except UsageError as error:
-                    found = error
-                yield folder, found
-                break
+        try:
+            read = next((read for file, read in _READERS.items() if (folder / file).is_file()), None)
+            found: OtherResult | UsageError | None = None if read is None else read(folder)
+        except UsageError as error:
+            found = error
+        except PermissionError as error:
+            # Whatever it holds; of lost+found, which file systems are made with, there is nothing to say.
+            if folder.name == _LOST_AND_FOUND:
+                continue
+            found = UsageError(f"can't look into {folder} ({error.strerror}): make it readable")
+        if found is not None:
+            yield folder, found
 
 
 def read_tuning(folder: Path) -> TuneResult:

@@ -159,7 +159,7 @@ def _example(name: str, catalogue: Catalogue) -> tuple[str, VolumeSpec]:
 
 
 def _text_of_size(name: str, entry: VolumeEntry, size_gib: int) -> str:
-    """The volume of this size, with as many operations as are usual or can be had where some must be ordered."""
+    """The volume of this size; where operations must be ordered with the usual ones, or what is sold."""
     text = name if is_fixed(entry) else f"{name},size={size_gib}GiB"
     rate = range_of(entry, size_gib).operations
     if rate is None or rate.settable is None or not rate.settable.required:

@@ -75,7 +75,7 @@ def _is_choice(spec: VolumeSpec, name: str, catalogue: Catalogue) -> bool:
 def _by_price(
     spec: VolumeSpec, catalogue: Catalogue
 ) -> Callable[[SustainedVolume], tuple[bool, bool, float]]:
-    """The key of the cheapest: of several currencies that of the volume first, as nobody knows their rates."""
+    """The key of the cheapest: that in the currency of the volume first, as rates of exchange are unknown."""
     currency = price_of(spec, catalogue).currency
 
     def key(each: SustainedVolume) -> tuple[bool, bool, float]:

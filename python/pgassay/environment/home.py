@@ -92,7 +92,7 @@ def home_path() -> Path:
     """Return where home is, links followed, without making or checking anything.
 
     The kernel names mounts and the files of loop devices by their real paths: what is mounted below a link
-    would not be found again.
+    would not be found again. Raises UsageError for an account without a home of its own, where none is named.
     """
     named = os.environ.get("PGASSAY_HOME")
     if named:
@@ -101,8 +101,15 @@ def home_path() -> Path:
         return SYSTEM_HOME.resolve()
     cache = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification tells programs to ignore a relative path here.
-    folder = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
-    return (folder / "pgassay").resolve()
+    if cache and Path(cache).is_absolute():
+        return (Path(cache) / "pgassay").resolve()
+    try:
+        return (Path.home() / ".cache" / "pgassay").resolve()
+    except RuntimeError as error:
+        # As in a container that runs as a number without an account.
+        raise UsageError(
+            "this account has no home folder: set PGASSAY_HOME to a folder you can write to"
+        ) from error
 
 
 @lru_cache(maxsize=8)
@@ -155,18 +162,28 @@ def closed_folder(path: Path, owner: SystemAccount) -> Path | None:
 
 
 def remove_kept() -> list[str]:
-    """Remove everything kept; the caller holds the host's lock, so nothing is in use."""
+    """Remove everything kept; the caller holds the host's lock, so no experiment uses it.
+
+    `pgassay volumes mount` holds none: what it has mounted there stays, with a sentence that says so.
+    """
+    from pgassay.environment.linux.mounts import mounts
+
     sentences = []
+    points = [mount.point for mount in mounts()]
     homes = [home(), *sorted((home() / LOCAL_WORKERS).glob("*"))]
     for folder in (each / name for each in homes for name in KEPT):
         if not folder.is_dir():
             continue
-        name = folder.relative_to(home())
-        size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+        size = 0
         for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
+            if any(point.is_relative_to(entry) for point in points):
+                sentences.append(f"left {entry}, where something is mounted: end what uses it")
+                continue
+            is_folder = entry.is_dir() and not entry.is_symlink()
+            size += sum(path.lstat().st_blocks * 512 for path in (entry, *entry.rglob("*")))
+            if is_folder:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
-        sentences.append(f"removed {name} ({size >> 20} MB)")
+        sentences.append(f"removed {folder.relative_to(home())} ({size >> 20} MB)")
     return sentences

@@ -187,9 +187,17 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
+def waiting_for(holder: int | None) -> str:
+    """What is said while the lock is waited for."""
+    return f"waiting for {_named(holder)}"
+
+
+def _named(holder: int | None) -> str:
+    return f"process {holder}" if holder else "another process"
+
+
 def _refusal(holder: int | None) -> UsageError:
-    who = f"process {holder}" if holder else "another process"
     return UsageError(
-        f"An experiment is running on this machine ({who}), and two at the same time would disturb each "
-        "other: wait for it to end and try again."
+        f"An experiment is running on this machine ({_named(holder)}), and two at the same time would "
+        "disturb each other: wait for it to end and try again."
     )

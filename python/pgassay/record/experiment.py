@@ -5,6 +5,7 @@ A file or a trial's folder is there whole, and on stable storage, or not at all.
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -111,13 +112,14 @@ def _what_instead(folder: Path) -> str:
     """What a folder without an experiment is, and what to type."""
     for file, words in _OTHERS.items():
         if (folder / file).is_file():
-            return words.format(folder=folder)
+            return words.format(folder=shlex.quote(str(folder)))
     if (folder / layout.TUNE_FILE).is_file():
+        typed = shlex.quote(str(folder))
         proof = folder / layout.PROOF_FOLDER
-        found = f"it has the result of a tune, which 'pgassay report {folder}' shows"
+        found = f"it has the result of a tune, which 'pgassay report {typed}' shows"
         if not (proof / layout.EXPERIMENT_FILE).is_file():
             return f"{found}; it needed no trial"
-        return f"{found} and 'pgassay tune {folder}' continues; its trials are in {proof}"
+        return f"{found} and 'pgassay tune {typed}' continues; its trials are in {proof}"
     if (folder / layout.SEARCH_FILE).is_file():
         return "it is from a tune that ended early: run tune again"
     return f"name a folder that has an {layout.EXPERIMENT_FILE}, as 'pgassay list' prints them"
@@ -302,7 +304,7 @@ def refuse_lost_blocks(stored: StoredExperiment) -> None:
         path = layout.block_file(stored.folder, min(lost))
         raise UsageError(
             f"{path} is missing, without which the experiment can't be continued: restore it from a copy "
-            f"('pgassay report {stored.folder}' needs none)"
+            f"('pgassay report {shlex.quote(str(stored.folder))}' needs none)"
         )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pgassay.model.gates.gate import GATE_FORMAT, GateResult
 from pgassay.record.documents import read_model, write_document
-from pgassay.record.layout import GATE_FILE
+from pgassay.record.layout import GATE_FILE, holds
 
 
 def write_gate(folder: Path, result: GateResult) -> None:
@@ -23,7 +23,7 @@ def gate_folders(parent: Path) -> list[Path]:
         return [parent]
     if not parent.is_dir():
         return []
-    return sorted(path for path in parent.iterdir() if (path / GATE_FILE).is_file())
+    return sorted(path for path in parent.iterdir() if holds(path, GATE_FILE))
 
 
 def load_gates(parent: Path) -> list[GateResult]:

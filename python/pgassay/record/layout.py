@@ -39,6 +39,14 @@ _NUMBER = re.compile(r"\d{6}")
 _BLOCK = re.compile(r"(\d{6})\.json")
 
 
+def holds(folder: Path, name: str) -> bool:
+    """Whether this file is in a folder; not where this account may not look into it, as in lost+found."""
+    try:
+        return (folder / name).is_file()
+    except PermissionError:
+        return False
+
+
 def attempt_folder(folder: Path, number: int, attempt: int) -> Path:
     """Where attempt `attempt` (from 1) of trial `number` (from 0) lives in an experiment's folder."""
     return folder / TRIALS_FOLDER / f"{number:06d}" / f"attempt-{attempt}"

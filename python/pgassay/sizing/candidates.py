@@ -222,7 +222,7 @@ def _amounts(rate: Rate | None, size_gib: int, steps: Sequence[float]) -> list[f
         return [None]
     least, most = rate.settable.minimum or 0.0, rate.settable.maximum
     if rate.settable.required:
-        return sorted({most, *(float(each) for each in _OPERATIONS_REQUIRED if least <= each <= most)})
+        return [*sorted({most, *(float(each) for each in _OPERATIONS_REQUIRED if least <= each <= most)})]
     included = rate.of_size(size_gib)
     return [None, *sorted({most, *(float(round(min(included * step, most))) for step in steps[1:])})]
 

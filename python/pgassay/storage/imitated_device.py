@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,11 +90,12 @@ class ServedImage:
         self._name = name
         work = home() / "data" / "work"
         make_folder(work, account())
-        self._below = Path(tempfile.mkdtemp(prefix="volume-below-", dir=work))
+        self._below = work / f"volume-below-{secrets.token_hex(8)}"
         self._token = registry.register("volume", path=str(self._below))
         self._server: VolumeServer | None = None
         self._attached: AttachedImage | None = None
         try:
+            self._below.mkdir(mode=0o700)
             if self.is_in_memory:
                 self._server = self._served(None)
             else:

@@ -136,6 +136,29 @@ def test_a_price_is_that_of_a_unit_of_work() -> None:
     assert priced(equal, 1.9, 2.1).verdict == "refuted"
 
 
+def test_how_many_more_blocks_a_price_takes_is_not_what_the_speed_takes() -> None:
+    """Where it is certain that an arm is faster, it may be open whether it is worth its price."""
+
+    def told(of: Claim, *interval: float) -> str:
+        decided = arm(WORKER, *interval, blocks=16)
+        of_arms = (volumes(CONTROL.name, 100.0), volumes(WORKER.name, 110.0))
+        found = judged(of, arms=(CONTROL, decided, URING), volumes=of_arms)
+        assert found.verdict == "undecided"
+        return found.why
+
+    assert told(PRICE, 1.05, 1.3).endswith("about 35 more blocks would decide it")
+    equal = PRICE.model_copy(update={"says": "equal"})
+    assert "more blocks would decide it" in told(equal, 1.11, 1.25)
+    assert "perhaps by no more than the margin" in told(equal, 1.11, 1.25)
+
+
+def test_a_price_of_nothing_has_no_ratio() -> None:
+    assert priced(PRICE, 1.9, 2.1, 0.0).verdict == "can't be tried here"
+    of_arms = (volumes(CONTROL.name, 0.0), volumes(WORKER.name, 10.0))
+    found = judged(PRICE, arms=(CONTROL, arm(WORKER, 1.9, 2.1), URING), volumes=of_arms)
+    assert found.why == f"{CONTROL.name} costs nothing, so that prices have no ratio"
+
+
 def test_without_a_price_the_claim_can_t_be_tried() -> None:
     found = priced(PRICE, 1.9, 2.1, None)
     assert (found.verdict, found.why) == (

@@ -11,6 +11,8 @@ import plans_for_tests
 import pytest
 
 from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.cli.main import main
+from pgassay.design.shared_data import on_shared_data
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claims import claim_status
 from pgassay.experiment.claims import run_claims as running
@@ -18,6 +20,7 @@ from pgassay.experiment.claims.claim_files import claimed_files
 from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
 from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.progress import NullProgress
+from pgassay.record.experiment import write_experiment
 
 CLAIM = '[[claim]]\nid = "{0}"\ntext = "t"\nsource = {{ title = "A page" }}\n{1}\nsays = "faster"\n'
 ARMS = 'arm = "work_mem=8MB"\nagainst = "work_mem=4MB"'
@@ -148,3 +151,57 @@ def test_waiting_for_another_experiment_takes_none_of_the_time(
     monkeypatch.setattr(running._Run, "_measure", measure)
     run_claims(options(tmp_path, "first"), NullProgress(), wait=True)
     assert ends == [100.0 + 3600.0 + 60.0]
+
+
+@pytest.mark.parametrize("changed", ["query.sql", "index.sql"])
+def test_a_file_of_sql_that_was_changed_since_needs_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """The arms share a server, so that the data of all have the index."""
+    path, query, index = (tmp_path / name for name in ("first.toml", "query.sql", "index.sql"))
+    arms = 'arm = "prepare=index.sql"\nagainst = "prepare=none"'
+    head = TEXT.format('workload = "sql:query.sql"').partition("[factors]")[0]
+    factors = '[factors]\nprepare = ["none", "index.sql"]\n'
+    path.write_text(head + factors + CLAIM.format("of-first", arms), "utf-8")
+    query.write_text("SELECT 1;\n")
+    index.write_text("CREATE INDEX of_abalance ON pgbench_accounts (abalance);\n")
+    texts, workload = [f"prepare=none,{index}"], f"sql:{query}"
+
+    def parsed(*_: Any) -> Any:
+        made, _ = plans_for_tests.make_arms(texts, workload=workload)
+        return SimpleNamespace(candidates=[(arm.levels, arm.spec) for arm in made])
+
+    monkeypatch.setattr(claim_status, "parse_request", parsed)
+    monkeypatch.setattr(claim_status, "measured", lambda found, _: found)
+    made, contrasts = plans_for_tests.make_arms(texts, workload=workload)
+    shared = on_shared_data(made)
+    assert shared.switched
+    plan = plans_for_tests.make_experiment(["io_method=sync,worker"])
+    update = {"arms": shared.arms, "contrasts": contrasts}
+    write_experiment(tmp_path / "out" / "first", plan.model_copy(update=update))
+    (file,) = claimed_files([path])
+    claim_status.standing_of(file, tmp_path / "out", 1)
+    text = (tmp_path / changed).read_text("utf-8")
+    (tmp_path / changed).write_text(text.replace("1;", "2;").replace("(abalance)", "(bid, abalance)"))
+    with pytest.raises(UsageError, match=r"a file that .* names was changed since"):
+        claim_status.standing_of(file, tmp_path / "out", 1)
+
+
+def test_verdicts_are_shown_where_their_page_can_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = options(tmp_path, "first").files[0].path
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(running, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: replace(found, note="no server here"))
+    monkeypatch.setattr(running._Run, "run_all", lambda _: None)
+    monkeypatch.setattr("pgassay.record.documents.replace_file", full)
+    assert main(["claims", "run", str(path), "--out", str(tmp_path / "out"), "--quiet"]) == 1
+    printed = capsys.readouterr()
+    assert "of-first: not run, no server here" in printed.out
+    assert (
+        "No space left on device" in printed.err and f"claims {path} {tmp_path / 'out'} shows" in printed.err
+    )

@@ -213,6 +213,24 @@ def test_figures_of_plans(figure: str, says: str, arm: dict, control: dict, verd
     assert found.verdict == verdict and told in found.why and "in the executed plans" in found.why
 
 
+@pytest.mark.parametrize(
+    ("figure", "says", "fields"),
+    [
+        ("sort-method", "differs", {"sort_method": "quicksort"}),
+        ("heap-fetches", "less", {"heap_fetches": 3}),
+        # Before PostgreSQL 18 no plan has one.
+        ("index-searches", "more", {"index_searches": 2}),
+    ],
+)
+def test_what_an_executed_plan_lacks_wants_no_more_trials(figure: str, says: str, fields: dict) -> None:
+    by = stored({})
+    of_plans = plans("x", arm=(node("Sort", **fields),), control=(node("Index Scan"),))
+    found = judged(claim(figure, says), by, plans=of_plans)
+    assert found.verdict == "can't be tried here"
+    assert found.why == f"the executed plans of {CONTROL} have no {figure}"
+    assert judged(claim(figure, says), by, plans=()).why == "not counted yet"
+
+
 def test_joins_and_the_rows_that_come_out_of_them() -> None:
     by = stored({})
     joined = node("Hash Join", rows=1000.0, loops=1.0)

@@ -45,6 +45,25 @@ def test_latencies_of_a_load_are_there() -> None:
     refuse_unfit(claim(figure="latency-p99", says="less"), arms, "mine.toml")
 
 
+@pytest.mark.parametrize("changes", [{}, {"against": "", "against_statement": "update-teller"}])
+def test_a_load_does_not_time_its_statements(changes: dict[str, Any]) -> None:
+    arms, _ = make_arms(["io_method=sync,worker"], workload="tpcb")
+    with pytest.raises(UsageError, match="is a load, whose statements have no speed each"):
+        refuse_unfit(claim(statement="update-account", **changes), arms, "mine.toml")
+    counted = claim(statement="update-account", blocks=True, says="fewer")
+    refuse_unfit(counted, arms, "mine.toml")
+
+
+def test_statements_that_no_trial_has_timed_are_undecided() -> None:
+    found = examples.stored(blocks=4)
+    trials = tuple(
+        replace(each, record=each.record.model_copy(update={"statements": ()})) for each in found.trials
+    )
+    stored = replace(found, trials=trials)
+    of = claim(against="", statement="count_accounts", against_statement="count_filler")
+    assert judge((of,), examples.result(found), stored)[0].verdict == "undecided"
+
+
 @pytest.mark.parametrize(
     ("stratum", "told"),
     [

@@ -37,6 +37,10 @@ def test_the_first_line_is_the_answer_of_one_claim() -> None:
     found = _judged("one", "reproduced", "6.81 × as fast here; limited", here=6.81, interval=(6.18, 7.5))
     first = _shown(found).splitlines()[0]
     assert first == "one: reproduced, 6.81 × as fast here (6.180 – 7.500); published: 10.0×"
+    why = "80.6 and 40.3 MB of table in 7 trials of each; 2 × as much here, outside the band of 3 to 4 ×"
+    counted = _judged("size", "same direction, other size", why, here=2.0, interval=(1.9, 2.1))
+    told = "2 × as much here, outside the band of 3 to 4 × (1.900 – 2.100)"
+    assert _shown(counted).splitlines()[0] == f"size: same direction, other size, {told}; published: 10.0×"
     unclear = _judged("two", "undecided", "about 4 more blocks", here=1.1, interval=(0.9, 1.3))
     first = _shown(unclear).splitlines()[0]
     assert first == "two: undecided, 1.100× here (0.900 – 1.300): about 4 more blocks; published: 10.0×"

@@ -45,6 +45,11 @@ says = "faster"
         ('says = "faster"', 'says = "faster"\npublished = inf', "published = inf with says"),
         ('says = "faster"', 'says = "faster"\npublished = 2\nband = [1]', "band = [1]: write two numbers"),
         ('says = "faster"', 'says = "faster"\npublished = 2\nband = [-1, 3]', "two numbers above 0 with 2"),
+        (
+            'arm = "work_mem=8MB"\nagainst = "work_mem=4MB"\nsays = "faster"',
+            'order = ["work_mem=8MB", ""]\nsays = "ordered"',
+            "order has an empty name",
+        ),
         ("[[claim]]", "[[claims]]", "has no claim: write [[claim]] instead of [[claims]]"),
         ("[[claim]]", "[claim]", "has no claim: write [[claim]] instead of [claim]"),
     ],

@@ -234,3 +234,8 @@ def test_the_file_lock_of_other_systems(tmp_path: Path) -> None:
     with holding(True, release_when_waited_for, "host", tmp_path):
         assert heard
     thread.join()
+
+
+def test_a_holder_of_another_pid_namespace_has_no_number() -> None:
+    assert lock.waiting_for(4711) == "waiting for process 4711"
+    assert lock.waiting_for(None) == "waiting for another process"

@@ -13,6 +13,7 @@ import pytest
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home as pgassay_home
 from pgassay.errors import UsageError
+from pgassay.storage import imitated_device
 
 DIES = """
 import os, signal, sys
@@ -207,3 +208,19 @@ def test_an_unfinished_entry_of_a_dead_process_goes(home: Path) -> None:
     (home / "registry" / "folder-999999999-abcd.tmp").write_text("{")
     registry.sweep()
     assert entries(home) == []
+
+
+def test_the_folder_below_an_imitated_volume_is_written_down_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing it down takes as long as the disk does, in which somebody may press Ctrl-C."""
+
+    def interrupted(_kind: str, **_details: str) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(imitated_device, "home", lambda: tmp_path)
+    monkeypatch.setattr(registry, "register", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        imitated_device.ServedImage(tmp_path / "root", 1 << 29, 0, None)
+    assert not [*(tmp_path / "data" / "work").iterdir()]

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.debian.unpack import MANIFEST, read_manifest
-from pgassay.environment.home import SYSTEM_HOME, account, closed_folder, home, home_path
+from pgassay.environment.home import (
+    SYSTEM_HOME,
+    account,
+    closed_folder,
+    home,
+    home_path,
+    remove_kept,
+)
+from pgassay.environment.linux import mounts
+from pgassay.environment.linux.mounts import Mount
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.storage.loop import _image_path
@@ -23,6 +32,34 @@ def open_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
+
+
+def test_an_account_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container of another account's number, whose environment has no HOME."""
+
+    def nobody_s() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("PGASSAY_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(Path, "home", nobody_s)
+    with pytest.raises(UsageError, match="set PGASSAY_HOME"):
+        home_path()
+
+
+def test_what_is_mounted_below_what_is_kept_stays(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the volume of `pgassay volumes mount`, which runs beside everything."""
+    monkeypatch.setenv("PGASSAY_HOME", str(open_folder / "home"))
+    work = home() / "data" / "work"
+    for name in ("host", "volume-below-1"):
+        (work / name).mkdir(parents=True)
+        (work / name / "file").write_bytes(b"0" * (2 << 20))
+    point = Mount("0:50", work / "volume-below-1", "/", "fuse.pgassay", "pgassay-volume:1", frozenset())
+    monkeypatch.setattr(mounts, "mounts", lambda: [point])
+    left, removed = remove_kept()
+    assert "left" in left and "volume-below-1" in left and removed == "removed data/work (2 MB)"
+    assert [path.name for path in work.iterdir()] == ["volume-below-1"]
 
 
 def test_home_is_made_with_its_modes(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

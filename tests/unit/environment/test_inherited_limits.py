@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.cgroup import caps, inherited_limits
+from pgassay.environment.cgroup.group import Capability
 from pgassay.environment.linux.mounts import Mount
 
 PID = 4711
@@ -21,6 +22,8 @@ def version_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     mount = Mount("0:26", root, "/", "cgroup2", "cgroup2", frozenset({"rw"}))
     monkeypatch.setattr(caps, "_PROC", tmp_path / "proc")
     monkeypatch.setattr(caps, "mounts", lambda: [mount])
+    beside = {"cpu_accounting": Capability(2, root / "work.slice" / "job.service")}
+    monkeypatch.setattr(inherited_limits, "capabilities", lambda: beside)
     monkeypatch.setattr(inherited_limits.os, "sched_getaffinity", lambda _: {0})
     monkeypatch.setattr(inherited_limits.os, "cpu_count", lambda: 4)
     monkeypatch.setattr(inherited_limits.os, "getpriority", lambda *_: 5)
@@ -64,6 +67,30 @@ def test_the_tightest_of_the_chain_counts(version_2: Path) -> None:
     ):
         assert words in limited
     assert "nice 5" in nice
+
+
+def test_limits_of_a_group_that_servers_leave_are_not_said_to_be_theirs(
+    version_2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root on version 2, where the servers' group is made at the top."""
+    write(version_2, {"cpu.max": "50000 100000\n", "memory.high": "1073741824\n"})
+    job = {"memory.max": "2147483648\n", "io.max": "8:0 rbps=67108864 wbps=max riops=max wiops=max\n"}
+    write(version_2 / "job.service", job)
+    assert inherited_limits.limits_left_behind(PID) == ()
+    top = {"cpu_accounting": Capability(2, version_2.parent)}
+    monkeypatch.setattr(inherited_limits, "capabilities", lambda: top)
+    limits = inherited_limits.inherited_limits(PID)
+    assert (limits.cpus, limits.memory_bytes, limits.memory_high_bytes, limits.disks) == (
+        None,
+        None,
+        None,
+        {},
+    )
+    (said,) = inherited_limits.limits_left_behind(PID)
+    assert "do not apply to its servers: 2.0 GB of memory" in said and "0.5 processors" in said
+    # A cap at the top holds for all.
+    write(version_2.parent, {"memory.max": "1073741824\n"})
+    assert inherited_limits.inherited_limits(PID).memory_bytes == 1 << 30
 
 
 def test_a_group_of_ones_own_is_left_out(version_2: Path) -> None:

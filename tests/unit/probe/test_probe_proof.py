@@ -1,5 +1,7 @@
 """What `pgassay probe --prove` compares, and what it says of it."""
 
+import argparse
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import report_examples as examples
 from pgassay.cli.commands import probe
 from pgassay.cli.main import main
 from pgassay.environment.last_probe import read_document
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.factors.config import parts_of
 from pgassay.model.build import Build
 from pgassay.model.probe import ProbeResult, Recommendation
@@ -139,3 +141,22 @@ def test_the_answer_is_that_of_the_comparison(arm: dict[str, Any], word: str) ->
     assert (proof.works[0].interval is None) is (arm["verdict"] == "inconclusive")
     page = probe_page.proof_page(proof).terminal()
     assert proof.sentence in " ".join(page.split()) and proof.folder in page
+
+
+@pytest.mark.parametrize(
+    ("out", "told"), [("file", "is a file"), ("file/below", "file is a file"), ("closed/new", "can't write")]
+)
+def test_an_out_that_can_not_be_made_is_refused_before_anything_is_measured(
+    out: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir()
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path).name != "closed")
+    with pytest.raises(UsageError, match=told):
+        probe._check_targets(argparse.Namespace(out=tmp_path / out))
+
+
+def test_an_out_that_can_be_made_is_not_made_yet(tmp_path: Path) -> None:
+    probe._check_targets(argparse.Namespace(out=tmp_path / "new" / "probe"))
+    assert not (tmp_path / "new").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from plans_for_tests import make_experiment, make_record
 from pydantic import ValidationError
 
 from pgassay import durable
+from pgassay.cli.stored_results import others_below
 from pgassay.design.schedule import next_step
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.running.results_folder import check_folder, find_experiments
 from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.model.experiment import BlockDesign
 from pgassay.model.trial import TrialFacts
@@ -26,6 +29,7 @@ from pgassay.record.experiment import (
     write_experiment,
     write_state,
 )
+from pgassay.record.gates import gate_folders
 
 EXPERIMENT = make_experiment(["io_method=sync,worker"])
 
@@ -53,6 +57,42 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     write_state(tmp_path / "e", stopped="decided", seconds_used=12.5)
     again = load(tmp_path / "e")
     assert (again.stopped, again.seconds_used) == ("decided", 12.5)
+
+
+def test_a_folder_that_may_not_be_looked_into_hides_no_other_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As lost+found, which is at the root of each disk that has its own file system."""
+    stored(tmp_path / "e")
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "other").mkdir()
+    is_file = Path.is_file
+
+    def refused(path: Path) -> bool:
+        if path.parent.name in ("lost+found", "other"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert find_experiments(tmp_path) == [tmp_path / "e"]
+    assert gate_folders(tmp_path) == []
+    ((folder, why),) = others_below(tmp_path)
+    assert folder.name == "other" and "can't look into" in str(why)
+
+
+def test_a_folder_with_a_space_is_told_as_it_is_typed(tmp_path: Path) -> None:
+    folder = tmp_path / "my results"
+    stored(folder)
+    with pytest.raises(UsageError, match=f"pgassay resume '{folder}'"):
+        check_folder(folder)
+    (tmp_path / "a gate").mkdir()
+    (tmp_path / "a gate" / layout.GATE_FILE).write_text("{}")
+    with pytest.raises(UsageError, match=f"pgassay report '{tmp_path / 'a gate'}'"):
+        load(tmp_path / "a gate")
+    found = load(folder)
+    plan = found.experiment.model_copy(update={"design": BlockDesign(data_copies=2)})
+    with pytest.raises(UsageError, match=f"pgassay report '{folder}'"):
+        refuse_lost_blocks(replace(found, experiment=plan))
 
 
 def test_all_of_a_trial_is_flushed_its_names_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

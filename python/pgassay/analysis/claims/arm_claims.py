@@ -91,11 +91,11 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     missing = missing_condition(claim, experiment.environment.machine)
     if missing:
         return missing
-    strata = [_named(arm.stratum) for arm in experiment.arms]
+    strata = [short_name(arm.stratum) for arm in experiment.arms]
     wrong = _wrong_stratum(claim.stratum, strata, where) if claim.named_arms else ""
     if wrong and not _is_left_out(experiment):
         raise UsageError(f"claim '{claim.id}': {wrong}")
-    arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
+    arms = [arm for arm in experiment.arms if short_name(arm.stratum) == claim.stratum]
     compared_arms = [arm for arm in arms if arm.role != "twin"]
     for named in claim.named_arms:
         if any(is_named(arm.name, named, claim) for arm in compared_arms):
@@ -110,7 +110,7 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
             return (
                 f"{named} could not be had when the experiment began: run the claims in a new folder (--out)"
             )
-        _refuse(claim, no_arm(named, [_named(arm.name) for arm in compared_arms], where), instead)
+        _refuse(claim, no_arm(named, [short_name(arm.name) for arm in compared_arms], where), instead)
     varied = {factor for arm in experiment.arms for factor in arm.levels}
     for factor in filter(None, (claim.factor, claim.against_factor)):
         if factor not in varied:
@@ -141,15 +141,15 @@ def refuse_unknown_statements(
 
 def refuse_unknown_arms(claim: Claim, names: Sequence[str], where: str, instead: str) -> None:
     """Raise UsageError for a claim on an arm that is not one of `names`: those that a file asks for."""
-    if not any({*claim.stratum.split()} <= {*_named(name).split()} for name in names):
-        listed = ", ".join(_named(name) for name in names[:_ARMS_SHOWN])
+    if not any({*claim.stratum.split()} <= {*short_name(name).split()} for name in names):
+        listed = ", ".join(short_name(name) for name in names[:_ARMS_SHOWN])
         _refuse(claim, f"no arm of {where} has the stratum '{claim.stratum}': it has {listed}", instead)
     for factor in filter(None, (claim.factor, claim.against_factor)):
         if not any(word.startswith(f"{factor}=") for name in names for word in name.split()):
             _refuse(claim, f"{factor} is not a factor of {where}", instead)
     for named in claim.named_arms:
         if not any(is_named(name, named, claim) for name in names):
-            _refuse(claim, no_arm(named, [_named(name) for name in names], where), instead)
+            _refuse(claim, no_arm(named, [short_name(name) for name in names], where), instead)
 
 
 def no_arm(named: str, names: Sequence[str], where: str) -> str:
@@ -183,7 +183,7 @@ def _is_left_out(experiment: Experiment) -> bool:
 def _is_of(arm: str, skipped: str) -> bool:
     """Whether a sentence on what was skipped is of this arm: by its name, or by its level alone."""
     level = arm.partition("=")[2]
-    return arm in _named(skipped) or skipped.startswith(f"{level} was skipped")
+    return arm in short_name(skipped) or skipped.startswith(f"{level} was skipped")
 
 
 def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:
@@ -221,16 +221,17 @@ def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:
     if claim.statement:
         named = [statement for statement in result.statements if statement.name == claim.statement]
         arms = named[0].arms if named else ()
-    return tuple(arm for arm in arms if _named(arm.stratum) == claim.stratum)
+    return tuple(arm for arm in arms if short_name(arm.stratum) == claim.stratum)
 
 
-def _named(arm: str) -> str:
+def short_name(arm: str) -> str:
+    """An arm's name with its files of SQL without their folders, as claims name it."""
     return _FOLDERS.sub("=", arm)
 
 
 def is_named(arm: str, claimed: str, claim: Claim) -> bool:
     """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
-    return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
+    return {*short_name(arm).split()} == {*claimed.split(), *claim.stratum.split()}
 
 
 def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:

@@ -11,6 +11,7 @@ from pgassay.analysis.claims.arm_claims import (
     is_named,
     judge_direction,
     judged,
+    more_blocks,
     withheld_words,
 )
 from pgassay.model.experiment import Experiment
@@ -65,6 +66,10 @@ def judge_price(claim: Claim, result: CompareResult, experiment: Experiment) -> 
         lacking = dict.fromkeys((*own.missing, *other.missing)) or {"one currency": None}
         why = f"the catalogue of volumes has no price of {join([*lacking])}"
         return judged(claim, "can't be tried here", why, experiment)
+    free = [each.arm for each in (own, other) if not each.per_month]
+    if free:
+        why = f"{join(free)} cost{'s' if len(free) == 1 else ''} nothing, so that prices have no ratio"
+        return judged(claim, "can't be tried here", why, experiment)
     arm = compared(claim, claim.arm, claim.against, result)
     if arm is not None and arm.withheld:
         return judged(claim, "undecided", withheld_words(arm), experiment)
@@ -84,14 +89,23 @@ def _of_price(
 ) -> tuple[ClaimVerdict, str]:
     low, high = interval
     here = f"{amount(ratio, _PRICE)} for the same work here"
+
+    def more(*, is_equal: bool) -> str:
+        # The speeds may be told apart where the prices are not.
+        if arm.blocks < least:
+            return further(arm, least, margin)
+        return more_blocks(ratio, interval, arm.blocks, margin, is_equal=is_equal)
+
     is_same = low >= 1 / (1 + margin) and high <= 1 + margin
     if is_same:
-        return ("reproduced" if claim.says == "equal" else "no difference here"), "the same within the margin"
+        same = "the same within the margin here"
+        return ("reproduced" if claim.says == "equal" else "no difference here"), same
     if low <= 1 <= high:
-        return "undecided", further(arm, least, margin)
+        return "undecided", more(is_equal=False)
     if claim.says == "equal":
-        is_beyond = low > 1 + margin or high < 1 / (1 + margin)
-        return ("refuted" if is_beyond else "undecided"), here
+        if low > 1 + margin or high < 1 / (1 + margin):
+            return "refuted", f"{here}, by more than the margin"
+        return "undecided", f"{here}, perhaps by no more than the margin; {more(is_equal=True)}"
     is_opposite = (low > 1) is not (claim.says == "dearer")
     return judge_direction(claim, ratio, (low, high), here, is_opposite=is_opposite)
 

@@ -15,6 +15,7 @@ from pgassay.analysis.claims.record_claims import TRIALS_LEAST, arm_of, by_media
 from pgassay.analysis.descriptive.checkpoints import REQUESTED, TIMED, counted
 from pgassay.model.arm import Arm
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
+from pgassay.model.plans.executed_plan import StatementPlan
 from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, figure
@@ -153,6 +154,11 @@ def judge(claim: Claim, result: CompareResult, stored: StoredExperiment, level: 
         return by_median(claim, logs, result.margin, stored.experiment, level)
     if kind.source == "plan":
         values = tuple(_of_plans(claim, kind, arm, result) for arm in (own, other))
+        for arm, found in zip((own, other), values, strict=True):
+            if not found and any(_executed(claim, arm, result)):
+                # The next trial has the same plan.
+                why = f"the executed plans of {arm.name} have no {claim.figure}"
+                return judged(claim, "can't be tried here", why, stored.experiment)
         return _of_counts(claim, kind, values, "in the executed plans", 1, result.margin, stored)
     counts = tuple(_of_trials(claim, kind, arm, stored) for arm in (own, other))
     lacking = next((arm for arm, found in zip((own, other), counts, strict=True) if not found), None)
@@ -203,15 +209,16 @@ def _not_counted(claim: Claim, arm: Arm, records: Sequence[TrialRecord]) -> str:
 def _of_plans(claim: Claim, kind: Kind, arm: Arm, result: CompareResult) -> list[float | str]:
     if kind.of_nodes is None:
         return []
-    plans = (
-        plan
-        for plan in result.plans
-        if plan.executed
-        and plan.statement == (claim.statement or plan.statement)
-        and (plan.arm, plan.stratum) == (arm.name, arm.stratum)
-    )
-    found = (kind.of_nodes(plan.nodes) for plan in plans)
+    found = (kind.of_nodes(plan.nodes) for plan in _executed(claim, arm, result))
     return [value for value in found if value is not None]
+
+
+def _executed(claim: Claim, arm: Arm, result: CompareResult) -> Iterator[StatementPlan]:
+    """The executed plans of an arm, of the claim's statement where it has one."""
+    for plan in result.plans:
+        is_of_it = (plan.arm, plan.stratum) == (arm.name, arm.stratum)
+        if plan.executed and is_of_it and plan.statement == (claim.statement or plan.statement):
+            yield plan
 
 
 def _of_counts(

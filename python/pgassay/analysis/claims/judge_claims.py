@@ -142,6 +142,12 @@ def _unfit(claim: Claim, arms: Sequence[Arm], where: str) -> str:
             f"{claim.figure} is of a load's transactions, and {of_workload} is a list of statements: "
             "take out figure, or name a load as the workload"
         )
+    is_untimed = all(each.load is not None and not each.times_statements for each in workloads)
+    if claim.statement and claim.kind in ("speed", "statements") and is_untimed:
+        return (
+            f"{of_workload} is a load, whose statements have no speed each: leave statement out, or name a "
+            "list of statements as the workload, as sql:FILE"
+        )
     is_maintenance = any(each.is_maintenance for each in workloads)
     if claim.figure == _OF_MAINTENANCE and not is_maintenance:
         return (

@@ -58,8 +58,9 @@ def _log_ratios(claim: Claim, stored: StoredExperiment) -> Iterator[float]:
     blocks: dict[int, list[float]] = {}
     for record in trials_of(arm_of(claim, claim.arm, stored), stored):
         named = {each.name: each for each in record.statements}
-        own, other = named[claim.statement], named[claim.against_statement]
-        if not own.stopped and not other.stopped:
+        own, other = named.get(claim.statement), named.get(claim.against_statement)
+        # A load does not time its statements.
+        if own is not None and other is not None and not own.stopped and not other.stopped:
             blocks.setdefault(record.block, []).append(math.log(other.least_s / own.least_s))
     for _, ratios in sorted(blocks.items()):
         yield fmean(ratios)

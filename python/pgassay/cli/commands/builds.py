@@ -154,7 +154,7 @@ def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
 
     # A slip is told at once, and not when what others measure has ended.
     refuse_unknown(trees)
-    with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
+    with lock.acquire(wait, lambda holder: print(lock.waiting_for(holder), file=sys.stderr)):
         return remove(trees)
 
 

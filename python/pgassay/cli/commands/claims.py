@@ -97,6 +97,7 @@ def _how_to_judge(files: "tuple[ClaimedFile, ...]", typed: str) -> tuple[str, ..
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
 
     from pgassay.cli.outcome import progress_of
+    from pgassay.errors import MeasurementError
     from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
     from pgassay.record.documents import write_file
     from pgassay.report.claims import page_of
@@ -110,11 +111,21 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     with progress_of(arguments) as progress:
         result, is_interrupted = run_claims(chosen, progress, wait=not arguments.no_wait)
     page = page_of(result)
-    write_file(chosen.out / JSON_FILE, page.json().encode())
-    write_file(chosen.out / PAGE_FILE, page.markdown().encode())
+    try:
+        write_file(chosen.out / JSON_FILE, page.json().encode())
+        write_file(chosen.out / PAGE_FILE, page.markdown().encode())
+    except MeasurementError as error:
+        # What was measured is told, whatever can be kept of it.
+        publish(page, arguments)
+        why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        again = shlex.join(("pgassay", "claims", *(str(file.path) for file in files), str(chosen.out)))
+        raise MeasurementError(
+            f"can't write the page into {chosen.out} ({why}): free some space or make it writable; "
+            f"{again} shows it again"
+        ) from error
     shown = f"page: {chosen.out / PAGE_FILE}"
     if name := next((file.name for file in files if (chosen.out / file.name).is_dir()), ""):
-        shown += f"; 'pgassay report {chosen.out / name}' shows the experiment of a file"
+        shown += f"; 'pgassay report {shlex.quote(str(chosen.out / name))}' shows the experiment of a file"
     publish(page, arguments, below=("", shown))
     if is_interrupted:
         print("pgassay: interrupted; nothing is left running: run it again to continue", file=sys.stderr)

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.environment.cleanup import registry
     from pgassay.environment.cleanup.source_copies import remove_kept_dumps, remove_source_copies
 
-    with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
+    with lock.acquire(not arguments.no_wait, lambda holder: print(lock.waiting_for(holder))):
         kept = remove_kept_dumps(at_once=True)
         for sentence in (*registry.sweep(), *kept, *remove_source_copies(), *_remove_dead_fleets()):
             print(sentence)

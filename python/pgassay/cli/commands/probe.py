@@ -202,11 +202,19 @@ def _old(file: "Path | None") -> "ProbeResult | None":
 
 
 def _check_targets(arguments: argparse.Namespace) -> None:
-    """What can't be written is said before a minute is spent."""
+    """What can't be written is said before a minute is spent; nothing is made, since it may be refused."""
+    import os
+
     from pgassay.errors import UsageError
 
-    if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
-        raise UsageError(f"--out {arguments.out} is a file: name a folder")
+    if arguments.out is None:
+        return
+    there = next(folder for folder in (arguments.out, *arguments.out.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        of_it = "" if there == arguments.out else f": {there}"
+        raise UsageError(f"--out {arguments.out}{of_it} is a file: name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {arguments.out}: can't write into {there}: name another folder")
 
 
 def _comparison(

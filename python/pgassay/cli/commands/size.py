@@ -109,11 +109,19 @@ def _check(arguments: argparse.Namespace) -> None:
             "pgassay size needs an experiment's folder, or a workload to record: write --workload full-scan"
         )
     if arguments.folder is not None:
-        options.refuse_with(arguments, ("--workload", "--vary"), "a FOLDER", "which was recorded already")
+        options.refuse_with(arguments, _of_recording(arguments), "a FOLDER", "which was recorded already")
     if any(each.partition("=")[0].strip() == "storage" for each in arguments.vary):
         raise UsageError("--vary storage=…: every volume is considered anyway: choose some with --volume")
     if any(each.partition("=")[0].strip() == "server" for each in arguments.vary):
         raise UsageError("--vary server=…: name one server with --server, and run size once for each")
+
+
+def _of_recording(arguments: argparse.Namespace) -> "tuple[str, ...]":
+    """The options that say what is recorded and how; a proof has its own time limit."""
+    from pgassay.options.table import options_for
+
+    flags = tuple(option.flag for option in options_for("size"))
+    return (*(flag for flag in flags if not (arguments.prove and flag == "--max-time")), "--vary")
 
 
 def _refuse_volumes(arguments: argparse.Namespace, what: str) -> None:
@@ -172,13 +180,15 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
 def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
     from pgassay.sizing.recordings import refuse_workloads
+    from pgassay.storage.storage_options import split_wal
     from pgassay.workloads.registry import parse_workload
 
     workload = parse_workload(arguments.workload)
     if workload.load is None and any(each.partition("=")[0].strip() == "clients" for each in arguments.vary):
         workload = workload.model_copy(update={"clients": 1})
     refuse_workloads([workload], f"--workload {arguments.workload}")
-    is_apart = bool(arguments.wal) or any(",wal=" in each for each in arguments.volume)
+    named = [*arguments.volume, *([] if arguments.against is None else [arguments.against])]
+    is_apart = bool(arguments.wal) or any(split_wal(each)[1] is not None for each in named)
     volumes = RECORDED_APART if is_apart else RECORDED_ON
     request = options.request_of(
         arguments,

@@ -5,10 +5,12 @@ Linux. What lies above the root of a container's group namespace can't be seen f
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.caps import caps_of, chain, limits_by_disk
+from pgassay.environment.cgroup.group import capabilities
 from pgassay.model.experiment import DiskLimits, InheritedLimits
 from pgassay.storage.storage_options import readable_bytes, readable_rate
 
@@ -18,15 +20,19 @@ _DISK_NAMES = {"rbps": "read_bytes", "wbps": "write_bytes", "riops": "reads", "w
 
 
 def inherited_limits(pid: int | None = None) -> InheritedLimits:
-    """The limits around a process, this one unless told: only what is limited is a key of the answer."""
+    """The limits around a process, this one unless told: only what is limited is a key of the answer.
+
+    Those of groups in which servers are not, since theirs is made elsewhere, are left out.
+    """
     pid = os.getpid() if pid is None else pid
-    caps = caps_of(pid)
+    left = _left_by_servers(pid)
+    caps = caps_of(pid, beside=left)
     found: dict[str, object] = {}
     if caps.cpus is not None:
         found |= {"cpus": caps.cpus, "cpus_from": str(caps.cpu_folder)}
     if caps.memory_bytes is not None:
         found |= {"memory_bytes": caps.memory_bytes, "memory_from": str(caps.memory_folder)}
-    found |= _memory_high(pid)
+    found |= _memory_high(pid, left)
     processors = len(os.sched_getaffinity(pid))
     if processors < (os.cpu_count() or processors):
         found["processors"] = processors
@@ -34,7 +40,7 @@ def inherited_limits(pid: int | None = None) -> InheritedLimits:
         found["niceness"] = niceness
     disks = {
         _disk_name(number): DiskLimits.model_validate({_DISK_NAMES[name]: limits[name] for name in limits})
-        for number, limits in limits_by_disk(pid).items()
+        for number, limits in limits_by_disk(pid, beside=left).items()
     }
     found |= {"disks": disks} if disks else {}
     return InheritedLimits.model_validate({**found, "is_whole": _sees_everything()})
@@ -63,11 +69,42 @@ def limit_sentences(limits: InheritedLimits) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _memory_high(pid: int) -> dict[str, object]:
+def limits_left_behind(pid: int | None = None) -> tuple[str, ...]:
+    """That caps on this process do not hold for its servers, in a sentence; () where they do, or none is set.
+
+    On version 2 a group in which processes are can't hand its controllers down, so that the servers' group is
+    made elsewhere.
+    """
+    pid = os.getpid() if pid is None else pid
+    left = _left_by_servers(pid)
+    around = caps_of(pid)
+    parts = []
+    if around.memory_bytes is not None and around.memory_folder in left:
+        parts.append(f"{readable_bytes(around.memory_bytes)} of memory ({around.memory_folder})")
+    if around.cpus is not None and around.cpu_folder in left:
+        parts.append(f"{around.cpus:g} processors ({around.cpu_folder})")
+    if not parts:
+        return ()
+    return (
+        f"pgassay itself was started under limits, which do not apply to its servers: {', '.join(parts)}. "
+        "Give the servers their own (--memory, --cpus)",
+    )
+
+
+def _left_by_servers(pid: int) -> frozenset[Path]:
+    """The groups of the process in which a server that it starts is not."""
+    accounting = capabilities()["cpu_accounting"]
+    parent = accounting.parent
+    if accounting.version != 2 or parent is None:
+        return frozenset()
+    return frozenset(folder for folder in chain(pid, "memory") if not parent.is_relative_to(folder))
+
+
+def _memory_high(pid: int, left: Collection[Path]) -> dict[str, object]:
     high = {
         folder: int(text)
         for folder in chain(pid, "memory")
-        if (text := usage.read_text(folder / "memory.high")).isdigit()
+        if folder not in left and (text := usage.read_text(folder / "memory.high")).isdigit()
     }
     folder = min(high, key=lambda each: high[each], default=None)
     return {} if folder is None else {"memory_high_bytes": high[folder], "memory_high_from": str(folder)}

@@ -222,6 +222,8 @@ def _refuse_arms(claim: Claim, where: str) -> None:
     """Raise UsageError for an order or two factors with the keys of a claim on two arms."""
     if claim.arm or claim.against:
         raise UsageError(f"{where} is of {_OF[claim.kind]}: leave arm and against out")
+    if claim.kind == "order" and not all(each.strip() for each in claim.order):
+        raise UsageError(f"{where}: order has an empty name: name an arm, or leave it out")
     if claim.kind == "order" and len({*claim.order}) < max(2, len(claim.order)):
         raise UsageError(f"{where}: an order needs two arms or more, each named once: correct it")
     if claim.kind == "factors" and (claim.stratum or claim.against_factor in ("", claim.factor)):

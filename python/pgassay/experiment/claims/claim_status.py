@@ -12,11 +12,13 @@ from pgassay.analysis.claims.arm_claims import (
     missing_for,
     refuse_unknown_arms,
     refuse_unknown_statements,
+    short_name,
 )
 from pgassay.analysis.claims.claim_blocks import is_open
 from pgassay.analysis.claims.judge_claims import caveats_of, claimed_arms, judge, refuse_unfit
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import level_name
+from pgassay.design.shared_data import on_shared_data
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claims.claim_files import ClaimedFile
@@ -28,6 +30,7 @@ from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import earlier_experiments
 from pgassay.experiment.running.plan_preview import planned
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
@@ -96,6 +99,7 @@ def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
     if (found.folder / layout.EXPERIMENT_FILE).is_file():
         _refuse_changed(file, found.folder)
         stored = load(found.folder)
+        _refuse_changed_sql(found, stored)
         for claim in file.claims:
             refuse_unfit(claim, stored.experiment.arms, str(file.path))
         return measured(found, stored)
@@ -212,6 +216,49 @@ def _refuse_changed(file: ClaimedFile, folder: Path) -> None:
         raise UsageError(
             f"{file.path} was changed since {folder} was measured: name another folder with --out"
         )
+
+
+def _refuse_changed_sql(found: Standing, stored: StoredExperiment) -> None:
+    """Raise UsageError where a file of SQL or data that the experiment names is not what was measured.
+
+    Where the request can't be read here, as without a build, nothing is said: stored verdicts can be shown.
+    """
+    if is_remote(found.request):
+        return
+    try:
+        candidates = parse_request(found.request).candidates
+    except (UsageError, MeasurementError, OSError):
+        return
+    asked = {short_name(level_name(levels)): spec for levels, spec in candidates}
+    names = [short_name(level_name(arm.levels)) for arm in stored.experiment.arms]
+    if not {*names} <= {*asked}:
+        return
+    measured_arms = stored.experiment.arms
+    arms = tuple(
+        arm.model_copy(update={"spec": asked[name]}) for arm, name in zip(measured_arms, names, strict=True)
+    )
+    if any(arm.spec.without_indexes for arm in measured_arms):
+        arms = on_shared_data(arms).arms
+    if any(map(_differ, arms, measured_arms)):
+        raise UsageError(
+            f"a file that {found.file.path} names was changed since {found.folder} was measured: name "
+            "another folder with --out"
+        )
+
+
+def _differ(arm: Arm, measured: Arm) -> bool:
+    """Whether an arm has other statements, another preparation or other data of files than was measured.
+
+    Arms of which nobody wanted a claim may have brought more indexes to the data.
+    """
+    now, then = arm.spec, measured.spec
+    is_own = now.workload.family in ("sql", "maintenance")
+    texts = [[each.sql for each in spec.workload.statements] for spec in (now, then)]
+    return (
+        (is_own and texts[0] != texts[1])
+        or not {*now.prepare} <= {*then.prepare}
+        or now.dataset.source_sha256 != then.dataset.source_sha256
+    )
 
 
 def _copy_of(folder: Path) -> Path:

@@ -10,7 +10,11 @@ from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.environment.builds.default_differences import DefaultDifferences
 from pgassay.environment.cgroup.caps import usable_memory_bytes
-from pgassay.environment.cgroup.inherited_limits import inherited_limits, limit_sentences
+from pgassay.environment.cgroup.inherited_limits import (
+    inherited_limits,
+    limit_sentences,
+    limits_left_behind,
+)
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.server.pooler import check_pooler
 from pgassay.environment.server.server_caps import check_limits
@@ -150,6 +154,7 @@ class ProvisionedServers:
             warnings=(
                 *levels_without_unit(grid.judged.candidates),
                 *limit_sentences(limits),
+                *limits_left_behind(),
                 *(instance_sentences(grid.arms) if self._request.memory is None else ()),
                 *plan_warnings(
                     grid.arms,

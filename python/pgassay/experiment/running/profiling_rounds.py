@@ -5,6 +5,7 @@ data, its own order, and a protocol in which perf runs: nothing of it enters a v
 """
 
 import math
+import shlex
 from dataclasses import replace
 
 from pgassay.environment.source_builds.function_renames import renamed_functions
@@ -56,7 +57,7 @@ def run_profile(stored: StoredExperiment, target: Target, progress: Progress) ->
         reasons = [trial.record.reason for trial in ended.trials if trial.record.status != "ok"]
         progress.message(
             f"the profile stopped after failed trials ({reasons[-1]}); the verdict does not depend "
-            f"on it, and 'pgassay resume {stored.folder}' tries again"
+            f"on it, and 'pgassay resume {shlex.quote(str(stored.folder))}' tries again"
         )
     return replace(stored, profile=ended)
 

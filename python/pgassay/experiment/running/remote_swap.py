@@ -6,6 +6,7 @@ settings crossed, half the difference of both halves is the settings', half thei
 
 import math
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -148,7 +149,8 @@ def _run_command(stored: StoredExperiment, servers: Mapping[str, Resolved]) -> N
     message = scrub(lines[-1], secrets_of(servers))
     raise MeasurementError(
         f"the command of --swap ended with status {done.returncode} ({message}): earlier measurements are "
-        f"kept; fix it and run 'pgassay resume {stored.folder}', which runs the command again"
+        f"kept; fix it and run 'pgassay resume {shlex.quote(str(stored.folder))}', which runs the command "
+        "again"
     )
 
 
@@ -192,7 +194,7 @@ def _refuse_what_is_no_swap(
     if what:
         raise MeasurementError(
             f"the command of --swap succeeded, but {what}; earlier measurements are "
-            f"kept: 'pgassay resume {stored.folder}' runs it again"
+            f"kept: 'pgassay resume {shlex.quote(str(stored.folder))}' runs it again"
         )
 
 

@@ -1,6 +1,7 @@
 """Where new results are written, and where experiments are found."""
 
 import re
+import shlex
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +43,9 @@ def check_folder(folder: Path | None) -> None:
     except OSError as error:
         raise UsageError(f"can't read --out {folder} ({error.strerror}): name another folder") from error
     if not is_empty:
-        raise UsageError(f"--out {folder} is not empty: name a new folder, or 'pgassay resume {folder}'")
+        raise UsageError(
+            f"--out {folder} is not empty: name a new folder, or 'pgassay resume {shlex.quote(str(folder))}'"
+        )
 
 
 def _dated_name(title: str) -> str:
@@ -62,4 +65,4 @@ def find_experiments(parent: Path) -> list[Path]:
         return [parent]
     if not parent.is_dir():
         return []
-    return sorted(path for path in parent.iterdir() if (path / layout.EXPERIMENT_FILE).is_file())
+    return sorted(path for path in parent.iterdir() if layout.holds(path, layout.EXPERIMENT_FILE))

@@ -5,6 +5,7 @@ plan → open the target → write the plan → rehearse, and design the blocks 
 """
 
 import math
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -396,4 +397,4 @@ def _after_interruption(folder: Path) -> str:
     """What to say of an interrupted experiment, and how to go on with it."""
     if not attempt_folders(folder):
         return "interrupted before the first trial; nothing is left running and nothing was recorded"
-    return f"interrupted; nothing is left running: continue with 'pgassay resume {folder}'"
+    return f"interrupted; nothing is left running: continue with 'pgassay resume {shlex.quote(str(folder))}'"

@@ -1,5 +1,6 @@
 """Which machine runs which strata of a grid: planned there, balanced, given to others when one is lost."""
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -249,7 +250,7 @@ def lines_of_plan(plan: SpreadExperiment) -> list[str]:
 def lines_of_orphans(left: Sequence[SpreadStratum], folder: Path) -> list[str]:
     """What is missing at the end, and how it can still be measured."""
     return [
-        f"{stratum.name} is undecided, and its machine is not reachable: 'pgassay resume {folder}' "
-        "continues it, on another machine if time is left."
+        f"{stratum.name} is undecided, and its machine is not reachable: "
+        f"'pgassay resume {shlex.quote(str(folder))}' continues it, on another machine if time is left."
         for stratum in left
     ]

@@ -7,6 +7,7 @@ the machines went on by themselves, up to their limits.
 """
 
 import re
+import shlex
 import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -330,7 +331,8 @@ class Coordinator:
         if not experiments:
             said = next((place.visit.sentence for place in self._places.values() if place.visit.sentence), "")
             raise UsageError(
-                said or f"no machine started: check them, then run pgassay resume {self._folder}"
+                said
+                or f"no machine started: check them, then run pgassay resume {shlex.quote(str(self._folder))}"
             )
         return combined(
             self._plan,

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,7 +50,10 @@ class Visit:
     def words_of_end(self, name: str, folder: Path) -> list[str]:
         """What a person should know of a machine that is lost at the end, or ended before the others."""
         if self.state == "lost":
-            return [f"{name} did not answer at the end: 'pgassay resume {folder}' fetches what it finished."]
+            return [
+                f"{name} did not answer at the end: 'pgassay resume {shlex.quote(str(folder))}' fetches what "
+                "it finished."
+            ]
         return [f"{name} ended early: {self.sentence.rstrip('.')}."] if self.state == "failed" else []
 
 
@@ -138,7 +142,7 @@ class Member:
             # Nothing that came is lost on the machine: the disk that is full is the coordinator's.
             raise MeasurementError(
                 f"can't record what {self.name} finished in {self.home(self.run)} ({error.strerror}): free "
-                f"some space and continue with 'pgassay resume {self._folder}'"
+                f"some space and continue with 'pgassay resume {shlex.quote(str(self._folder))}'"
             ) from error
 
     def at_home(self) -> list[tuple[str, StoredExperiment]]:

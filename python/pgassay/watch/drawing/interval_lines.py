@@ -1,5 +1,6 @@
 """`pgassay watch` where nothing draws: a line for each interval below a heading, as vmstat's. Pure."""
 
+import shlex
 from collections.abc import Callable
 
 from pgassay.model.running_server.watch import ServerSample, ThreadUse, WatchSample
@@ -187,5 +188,5 @@ def last_lines(sample: WatchSample) -> list[str]:
     message = ending(state)
     if state.stopped in ("interrupted", "running"):
         return [f"{message}: continue with 'pgassay resume {text.clean(state.folder)}'"]
-    report = state.report or f"make it with 'pgassay report {state.folder}'"
+    report = state.report or f"make it with 'pgassay report {shlex.quote(str(state.folder))}'"
     return [message, f"report: {text.clean(report)}"]
