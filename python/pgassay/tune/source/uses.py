@@ -126,6 +126,10 @@ def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
                 yield from _limits(scope.select, is_top=False)
             for node in walk(scope.select, into_selects=False):
                 yield from _of_condition(scope, node)
+            conditions = (scope.select.fromClause, scope.select.whereClause, scope.select.havingClause)
+            for node in walk(conditions, into_selects=False):
+                if isinstance(node, ast.CoalesceExpr):  # as in `coalesce(hidden, $1) = $2`
+                    yield from _compared(scope, items(node.args)[0], node, "equal")
     for node in walk(tree):
         if not isinstance(node, ast.InsertStmt | ast.UpdateStmt) or not isinstance(
             node.relation, ast.RangeVar
@@ -166,7 +170,8 @@ def _of_condition(scope: Scope, node: ast.Node) -> Iterator[Use]:
     elif node.kind == A_Expr_Kind.AEXPR_IN:
         members = items(node.rexpr)
         for place, member in enumerate(members):
-            yield from _compared(scope, node.lexpr, member, "list", place, len(members))
+            for one, other in _pairs(node.lexpr, member):
+                yield from _compared(scope, one, other, "list", place, len(members))
     elif node.kind in _LIKE_KINDS:
         yield from _compared(scope, node.lexpr, _pattern(node.rexpr), "like")
     elif node.kind in (A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL):
@@ -193,13 +198,15 @@ def _kind_of(operator: str, kind: A_Expr_Kind) -> UseKind | None:
 def _by_operator(scope: Scope, left: object, right: object, kind: UseKind | None) -> Iterator[Use]:
     if kind is None:
         return
-    rows = [items(side.args) if isinstance(side, ast.RowExpr) else None for side in (left, right)]
-    if rows[0] is not None and rows[1] is not None and len(rows[0]) == len(rows[1]):
-        for one, other in zip(rows[0], rows[1], strict=True):
-            yield from _by_operator(scope, one, other, kind)
-        return
-    yield from _compared(scope, left, right, kind)
-    yield from _compared(scope, right, left, _TURNED.get(kind, kind))
+    for one, other in _pairs(left, right):
+        yield from _compared(scope, one, other, kind)
+        yield from _compared(scope, other, one, _TURNED.get(kind, kind))
+
+
+def _pairs(left: object, right: object) -> list[tuple[object, object]]:
+    """What is compared with what: of two rows their columns."""
+    rows = [items(side.args) if isinstance(side, ast.RowExpr) else (side,) for side in (left, right)]
+    return [*zip(*rows, strict=True)] if len(rows[0]) == len(rows[1]) else []
 
 
 def _compared(
@@ -210,6 +217,10 @@ def _compared(
     Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty. Of a
     value that is moved (`date $1 + $2`) the others are as much as decides nothing: 1, or a day.
     """
+    if isinstance(value, ast.CoalesceExpr):
+        for each in items(value.args):
+            yield from _compared(scope, tested, each, kind, element, elements)
+        return
     value, *rest = _moved(value) or _put_together(value)
     yield from (Use(number, "output") for each in rest if (number := parameter(each)) is not None)
     number = parameter(value)

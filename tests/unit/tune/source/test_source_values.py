@@ -64,6 +64,12 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
         ("SELECT FROM orders WHERE lower(status) = $1", (("open",), ("odd",))),
         ("SELECT FROM orders WHERE status LIKE $1", (("Op%",), ("%odd%",))),
         ("SELECT FROM orders WHERE status LIKE $1 || $2", (("Op%", ""), ("%odd%", ""))),
+        (
+            "SELECT FROM orders WHERE (customer, status) IN (($1, $2), ($3, $4))",
+            (("7", "Open", "8", "closed"), ("500", "odd", "490", "closed")),
+        ),
+        ("SELECT FROM orders WHERE coalesce(status, $1) = $2", (("Open", "Open"), ("odd", "odd"))),
+        ("SELECT FROM orders WHERE customer = coalesce($1, customer)", (("7",), ("500",))),
         ("SELECT FROM orders WHERE status LIKE concat($1, $2)", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE status LIKE ($1 || $2)::text", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE lower(status) = $1 || $2 || $3", (("open", "", ""), ("odd", "", ""))),
