@@ -230,6 +230,8 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     assert drawn(sql, ages=ages).sets == (("300 days",), ("270 days",))
     with pytest.raises(NoValueError, match=r"\$1: the age of values of placed"):
         drawn(sql)
+    cut = "SELECT FROM orders WHERE placed > date_trunc($1, now())::timestamptz - interval $2"
+    assert drawn(cut, ages=ages).sets == (("day", "300 days"), ("day", "270 days"))
 
 
 @pytest.mark.parametrize(
