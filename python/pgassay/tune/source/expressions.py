@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind
+from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 from pglast.stream import RawStream
 
 from pgassay.tune.facts.schema import ColumnFacts, TableFacts
 from pgassay.tune.rewrites.names.scope import Scope
 from pgassay.tune.rewrites.tree import RefusedError, items, names_of, substitute, walk
+from pgassay.tune.source.passed_on import parameter
 from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _FUNCTIONS = frozenset(
@@ -33,6 +34,12 @@ _ASSUMED = {
 _PLAIN = (
     ast.ColumnRef, ast.A_Const, ast.ParamRef, ast.TypeCast, ast.TypeName, ast.CoalesceExpr, ast.CollateClause,
     ast.String, ast.Integer, ast.Float, ast.Boolean,
+)  # fmt: skip
+_NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
+_NOW_OPERATIONS = (
+    SQLValueFunctionOp.SVFOP_CURRENT_DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP,
+    SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP_N, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP,
+    SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N,
 )  # fmt: skip
 
 
@@ -127,3 +134,27 @@ def _constant(value: str) -> ast.Node:
     if value.isdigit():
         return ast.A_Const(val=ast.Integer(ival=int(value)))
     return ast.A_Const(val=ast.String(sval=value))
+
+
+def age_of(node: object) -> int | None:
+    """The number of the parameter in `now() - $1`, an interval; `now()` may be cut to a day or a month."""
+    while isinstance(node, ast.TypeCast):
+        node = node.arg
+    if not isinstance(node, ast.A_Expr) or node.kind != A_Expr_Kind.AEXPR_OP or names_of(node.name) != ("-",):
+        return None
+    is_typed = isinstance(node.rexpr, ast.TypeCast) and _type_name(node.rexpr) == "interval"
+    return parameter(node.rexpr) if is_typed and _is_now(node.lexpr) else None
+
+
+def _is_now(node: object) -> bool:
+    while isinstance(node, ast.TypeCast):
+        node = node.arg
+    if not isinstance(node, ast.FuncCall):
+        return isinstance(node, ast.SQLValueFunction) and node.op in _NOW_OPERATIONS
+    name, arguments = names_of(node.funcname)[-1], items(node.args)
+    return name in _NOW_FUNCTIONS or (name == "date_trunc" and len(arguments) > 1 and _is_now(arguments[1]))
+
+
+def _type_name(node: ast.TypeCast) -> str:
+    name = node.typeName
+    return names_of(name.names)[-1] if isinstance(name, ast.TypeName) else ""

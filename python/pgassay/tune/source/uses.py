@@ -8,12 +8,12 @@ the reason why nothing tells their value is given.
 from collections.abc import Iterator, Sequence
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
+from pglast.enums import A_Expr_Kind
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
-from pgassay.tune.source.expressions import of_expression
+from pgassay.tune.source.expressions import age_of, of_expression
 from pgassay.tune.source.passed_on import (
     computing_numbers,
     numbers_of,
@@ -37,12 +37,6 @@ _SAME_KINDS = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEX
 # Functions whose result is written as their argument is, but for its case.
 _OF_COLUMNS = frozenset({"lower", "upper", "date"})
 _OF_WORDS = frozenset({*WORDS, "setting", "current_setting", "convert", "nextval", "currval"})
-_NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
-_NOW_OPERATIONS = (
-    SQLValueFunctionOp.SVFOP_CURRENT_DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP,
-    SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP_N, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP,
-    SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N,
-)  # fmt: skip
 WORD = "it is a word that {} asks for, and it is not known which"
 COMPUTES = "a condition is computed by it"
 NOT_COMPARED = "it is not compared with a column whose values are in the statistics"
@@ -126,6 +120,10 @@ def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
                 yield from _limits(scope.select, is_top=False)
             for node in walk(scope.select, into_selects=False):
                 yield from _of_condition(scope, node)
+            conditions = (scope.select.fromClause, scope.select.whereClause, scope.select.havingClause)
+            for node in walk(conditions, into_selects=False):
+                if isinstance(node, ast.CoalesceExpr):  # as in `coalesce(hidden, $1) = $2`
+                    yield from _compared(scope, items(node.args)[0], node, "equal")
     for node in walk(tree):
         if not isinstance(node, ast.InsertStmt | ast.UpdateStmt) or not isinstance(
             node.relation, ast.RangeVar
@@ -166,7 +164,8 @@ def _of_condition(scope: Scope, node: ast.Node) -> Iterator[Use]:
     elif node.kind == A_Expr_Kind.AEXPR_IN:
         members = items(node.rexpr)
         for place, member in enumerate(members):
-            yield from _compared(scope, node.lexpr, member, "list", place, len(members))
+            for one, other in _pairs(node.lexpr, member):
+                yield from _compared(scope, one, other, "list", place, len(members))
     elif node.kind in _LIKE_KINDS:
         yield from _compared(scope, node.lexpr, _pattern(node.rexpr), "like")
     elif node.kind in (A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL):
@@ -193,13 +192,15 @@ def _kind_of(operator: str, kind: A_Expr_Kind) -> UseKind | None:
 def _by_operator(scope: Scope, left: object, right: object, kind: UseKind | None) -> Iterator[Use]:
     if kind is None:
         return
-    rows = [items(side.args) if isinstance(side, ast.RowExpr) else None for side in (left, right)]
-    if rows[0] is not None and rows[1] is not None and len(rows[0]) == len(rows[1]):
-        for one, other in zip(rows[0], rows[1], strict=True):
-            yield from _by_operator(scope, one, other, kind)
-        return
-    yield from _compared(scope, left, right, kind)
-    yield from _compared(scope, right, left, _TURNED.get(kind, kind))
+    for one, other in _pairs(left, right):
+        yield from _compared(scope, one, other, kind)
+        yield from _compared(scope, other, one, _TURNED.get(kind, kind))
+
+
+def _pairs(left: object, right: object) -> list[tuple[object, object]]:
+    """What is compared with what: of two rows their columns."""
+    rows = [items(side.args) if isinstance(side, ast.RowExpr) else (side,) for side in (left, right)]
+    return [*zip(*rows, strict=True)] if len(rows[0]) == len(rows[1]) else []
 
 
 def _compared(
@@ -210,10 +211,14 @@ def _compared(
     Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty. Of a
     value that is moved (`date $1 + $2`) the others are as much as decides nothing: 1, or a day.
     """
+    if isinstance(value, ast.CoalesceExpr):
+        for each in items(value.args):
+            yield from _compared(scope, tested, each, kind, element, elements)
+        return
     value, *rest = _moved(value) or _put_together(value)
     yield from (Use(number, "output") for each in rest if (number := parameter(each)) is not None)
     number = parameter(value)
-    interval = _age(value) if number is None and kind in ("below", "above") else None
+    interval = age_of(value) if number is None and kind in ("below", "above") else None
     if number is None and interval is None:
         return
     function, reference = _column_in(tested)
@@ -298,24 +303,6 @@ def _moved(node: object) -> list[object]:
     is_sum = names_of(node.name) in (("+",), ("-",))
     first = _moved(node.lexpr) or ([node.lexpr] if parameter(node.lexpr) is not None else [])
     return [*first, *_parameters_in(node.rexpr)] if is_sum and first else []
-
-
-def _age(node: object) -> int | None:
-    """The number of the parameter in `now() - $1`, an interval."""
-    while isinstance(node, ast.TypeCast):
-        node = node.arg
-    if not isinstance(node, ast.A_Expr) or node.kind != A_Expr_Kind.AEXPR_OP or names_of(node.name) != ("-",):
-        return None
-    is_now = (
-        isinstance(node.lexpr, ast.FuncCall) and names_of(node.lexpr.funcname)[-1] in _NOW_FUNCTIONS
-    ) or (isinstance(node.lexpr, ast.SQLValueFunction) and node.lexpr.op in _NOW_OPERATIONS)
-    is_typed = isinstance(node.rexpr, ast.TypeCast) and _type_name(node.rexpr) == "interval"
-    return parameter(node.rexpr) if is_now and is_typed else None
-
-
-def _type_name(node: ast.TypeCast) -> str:
-    name = node.typeName
-    return names_of(name.names)[-1] if isinstance(name, ast.TypeName) else ""
 
 
 def _column_in(node: object) -> tuple[str, ast.ColumnRef | None]:

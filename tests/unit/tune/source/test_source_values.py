@@ -64,6 +64,12 @@ def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, ty
         ("SELECT FROM orders WHERE lower(status) = $1", (("open",), ("odd",))),
         ("SELECT FROM orders WHERE status LIKE $1", (("Op%",), ("%odd%",))),
         ("SELECT FROM orders WHERE status LIKE $1 || $2", (("Op%", ""), ("%odd%", ""))),
+        (
+            "SELECT FROM orders WHERE (customer, status) IN (($1, $2), ($3, $4))",
+            (("7", "Open", "8", "closed"), ("500", "odd", "490", "closed")),
+        ),
+        ("SELECT FROM orders WHERE coalesce(status, $1) = $2", (("Open", "Open"), ("odd", "odd"))),
+        ("SELECT FROM orders WHERE customer = coalesce($1, customer)", (("7",), ("500",))),
         ("SELECT FROM orders WHERE status LIKE concat($1, $2)", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE status LIKE ($1 || $2)::text", (("Op%", ""), ("%odd%", ""))),
         ("SELECT FROM orders WHERE lower(status) = $1 || $2 || $3", (("open", "", ""), ("odd", "", ""))),
@@ -224,6 +230,8 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     assert drawn(sql, ages=ages).sets == (("300 days",), ("270 days",))
     with pytest.raises(NoValueError, match=r"\$1: the age of values of placed"):
         drawn(sql)
+    cut = "SELECT FROM orders WHERE placed > date_trunc($1, now())::timestamptz - interval $2"
+    assert drawn(cut, ages=ages).sets == (("day", "300 days"), ("day", "270 days"))
 
 
 @pytest.mark.parametrize(
