@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _HEADER_BYTES = 64
-_SET_OPTION_SINCE, _PRIVILEGES_SINCE = 160_000, 150_000
+_SET_OPTION_SINCE = 160_000
 # What is no part of a family that is printed.
 _NOT_PRINTED = ("sample", "same", "same_s")
 
@@ -85,11 +85,12 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
 
 
 def _settable(session: "psycopg.Connection[tuple[object, ...]]") -> dict[str, bool] | None:
-    """By setting that this user sees whether it may set it in a session of its own; None: all of them."""
-    has_privileges = session.info.server_version >= _PRIVILEGES_SINCE
-    granted = "OR pg_catalog.has_parameter_privilege(s.name, 'SET')" if has_privileges else ""
+    """By setting that this user sees whether it may set it as a session begins; None: all of them.
+
+    GRANT SET ON PARAMETER is of no use there: the role, which has no such right, is taken first.
+    """
     rows = session.execute(
-        f"""SELECT r.rolsuper, pg_catalog.lower(s.name), s.context IN ('user', 'backend') {granted}
+        """SELECT r.rolsuper, pg_catalog.lower(s.name), s.context IN ('user', 'backend')
             FROM pg_catalog.pg_roles r LEFT JOIN pg_catalog.pg_settings s ON NOT r.rolsuper
             WHERE r.rolname = current_user"""
     ).fetchall()

@@ -156,6 +156,5 @@ def test_a_role_s_settings_that_this_user_may_not_set_end_no_connection() -> Non
     # A tab would end the value as a space does.
     assert found == {"app": "-c role=app -c search_path=a,\\\tb\\ c -c app.user=7"}
     assert "(auto_explain.log_analyze, hidden, log_statement): sessions are without" in missing
-    assert "has_parameter_privilege" in session.asked
     found, missing = role_options(cast("Any", Roles(is_superuser=True)))
     assert "log_statement=all" in found["app"] and not missing
