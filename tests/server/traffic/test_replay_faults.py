@@ -99,10 +99,12 @@ def test_a_server_that_is_restarted_in_the_middle_costs_its_sessions_and_no_more
     result = played(dsn(server), captured, restart, speed=0.5)
     assert restarted.is_set() and not result.is_valid
     assert result.sessions_lost == SESSIONS
-    assert all("terminating connection" in why for why in result.failures), result.failures
+    # One that sends after its server's last word may lose that word: the kernel answers with a reset.
+    told = ("terminating connection", "the connection was lost")
+    assert all(any(words in why for words in told) for why in result.failures), result.failures
     assert 0 < result.replayed < result.statements
     example = result.families[0].example
-    assert example is not None and "terminating connection" in example.now
+    assert example is not None and any(words in example.now for words in told)
     rows = server.query("SELECT count(*) FROM notes")[0]
     assert result.replayed - 1 <= rows + result.diverged
 
