@@ -16,6 +16,7 @@ from pgassay.environment.source_builds.trees import (
     how_to_have_all,
     no_revision,
     not_a_clone,
+    run_program,
 )
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
@@ -221,16 +222,7 @@ def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
     liked = ("core.quotePath=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
     command = ["git", "-C", str(clone), *(word for each in liked for word in ("-c", each)), *words]
     try:
-        return subprocess.run(
-            command,
-            env=clone_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        return run_program(command, clone_environment())
     except FileNotFoundError as error:
         raise UsageError("clones are read with git, which is not here: install git") from error
 

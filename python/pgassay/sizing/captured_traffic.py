@@ -63,7 +63,7 @@ class CapturedTraffic:
             )
         share = max(0.0, (self._waited_s(model) - self._fast_s) / (self._slow_s - self._fast_s))
         fast_s, slow_s = self._fast.seconds_per_unit, self._slow.seconds_per_unit
-        units, limits = self._slow.units, [_Limit.of(each, model, answer) for each in model.limiters]
+        units, limits = self._slow.units, [LimitUse.of(each, model, answer) for each in model.limiters]
         unhindered_s = max([units * (fast_s + share * (slow_s - fast_s)), *(each.peak_s for each in limits)])
         lasting = [each.credits_last_s(unhindered_s) for each in limits]
         last_s = min((each for each in lasting if each is not None), default=None)
@@ -89,7 +89,7 @@ def _mean_s(latency: Distribution, request_bytes: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Limit:
+class LimitUse:
     """What is asked of a limiter of the model, of all stripes together, and what it gives a second."""
 
     asked: float
@@ -98,7 +98,8 @@ class _Limit:
     fill: float
 
     @classmethod
-    def of(cls, limiter: Limiter, model: VolumeModel, answer: Simulated) -> "_Limit":
+    def of(cls, limiter: Limiter, model: VolumeModel, answer: Simulated) -> "LimitUse":
+        """Of a volume's replay, which counts operations as the volume does."""
         asked = answer["operations"] if limiter.unit == "operations" else answer["bytes"]
         count = model.stripes.count if limiter.scope == "volume" else 1
         return cls(asked, count * max(1, limiter.rate), count * max(1, limiter.peak), count * limiter.fill)

@@ -22,7 +22,7 @@ from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
 from pgassay.native.simulate import BesideSpec, RecordedFacts, Simulated, replay
-from pgassay.sizing.captured_traffic import CapturedTraffic
+from pgassay.sizing.captured_traffic import CapturedTraffic, LimitUse
 from pgassay.sizing.load_progress import seconds_per_unit
 from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from pgassay.sizing.server_volumes import Attached
@@ -275,10 +275,9 @@ def _unserved_share(volumes: Attached, answer: Simulated) -> float:
         return 0.0
     found = 0.0
     for limiter in model.limiters:
-        asked = answer["operations"] if limiter.unit == "operations" else answer["bytes"]
-        count = model.stripes.count if limiter.scope == "volume" else 1
-        given = count * (limiter.rate * (answer["elapsed_s"] + _AT_ONCE_S) + limiter.fill)
-        found = max(found, 1 - given / asked if asked > given else 0.0)
+        use = LimitUse.of(limiter, model, answer)
+        given = use.rate * (answer["elapsed_s"] + _AT_ONCE_S) + use.fill
+        found = max(found, 1 - given / use.asked if use.asked > given else 0.0)
     return found
 
 

@@ -160,13 +160,17 @@ def show(tree: SourceTree, path: str) -> str:
 def _commit_of(typed: TypedTree) -> tuple[str, Path]:
     place = ["git", "-C", str(typed.place)]
     environment = clone_environment()
-    common = _run([*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], environment)
+    common = run_program(
+        [*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], environment
+    )
     if common.returncode != 0:
         instead = f"write source:{typed.place} for a folder without git"
         raise not_a_clone(typed.text, typed.place, common.stderr, instead)
     objects = Path(common.stdout.rstrip("\n"))
     revision = f"{typed.revision}^{{commit}}"
-    found = _run([*place, "rev-parse", "--verify", "--quiet", "--end-of-options", revision], environment)
+    found = run_program(
+        [*place, "rev-parse", "--verify", "--quiet", "--end-of-options", revision], environment
+    )
     commit = found.stdout.strip().splitlines()[-1:] if found.returncode == 0 else []
     if not commit:
         raise no_revision(typed.text, typed.place, typed.revision, objects)
@@ -177,7 +181,9 @@ def _import(typed: TypedTree) -> str:
     if typed.kind == "folder":
         return _add(typed.place, typed, keep=True)
     with scratch_folder() as folder:
-        result = _run(["tar", "-xf", str(typed.place), "-C", str(folder), "--no-same-owner"], os.environ)
+        result = run_program(
+            ["tar", "-xf", str(typed.place), "-C", str(folder), "--no-same-owner"], os.environ
+        )
         if result.returncode != 0:
             raise UsageError(
                 f"{typed.text} can't be unpacked ({_said(result)}): name a tarball of PostgreSQL"
@@ -215,7 +221,9 @@ def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> 
     with scratch_folder() as folder:
         where = {"GIT_INDEX_FILE": str(folder / "index")}
         _git(["read-tree", tree], typed.text, objects, where)
-        result = _run(_command(["apply", "--cached", str(patch)]), _environment(objects, where), folder)
+        result = run_program(
+            _command(["apply", "--cached", str(patch)]), _environment(objects, where), folder
+        )
         if result.returncode != 0:
             raise UsageError(
                 f"{typed.text}: the patch {patch.name} does not apply ({_said(result)}): name the revision "
@@ -227,7 +235,7 @@ def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> 
 def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> tuple[str, str]:
     """(the version, the file that says it)."""
     if _show(tree, _CATALOG, objects) is None:
-        listed = _run(_command(["ls-tree", tree, _CATALOG]), _environment(objects, {}))
+        listed = run_program(_command(["ls-tree", tree, _CATALOG]), _environment(objects, {}))
         if _is_partial(objects) and (listed.stdout or listed.returncode != 0):
             raise _lacking(typed.text)
         raise UsageError(_no_tree(typed))
@@ -263,7 +271,7 @@ def _no_tree(typed: TypedTree) -> str:
 
 
 def _show(tree: str, path: str, objects: Path | None) -> str | None:
-    result = _run(_command(["cat-file", "blob", f"{tree}:{path}"]), _environment(objects, {}))
+    result = run_program(_command(["cat-file", "blob", f"{tree}:{path}"]), _environment(objects, {}))
     return result.stdout if result.returncode == 0 else None
 
 
@@ -271,7 +279,7 @@ def _repository() -> Path:
     folder = home() / "builds" / "source-trees.git"
     if not (folder / "HEAD").is_file():
         folder.parent.mkdir(exist_ok=True)
-        result = _run(["git", "init", "--quiet", "--bare", str(folder)], _environment(None, {}, None))
+        result = run_program(["git", "init", "--quiet", "--bare", str(folder)], _environment(None, {}, None))
         if result.returncode != 0:
             raise UsageError(f"git can't make {folder} ({_said(result)}): free some space there")
     return folder
@@ -288,7 +296,7 @@ def _git(
     where: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> str:
-    result = _run(_command(arguments), _environment(objects, where or {}), folder)
+    result = run_program(_command(arguments), _environment(objects, where or {}), folder)
     if result.returncode != 0:
         is_full = "No space left" in result.stderr
         if _is_partial(objects) and _OBJECT_LACKS.search(result.stderr):
@@ -319,9 +327,10 @@ def _quoted(path: Path) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _run(
+def run_program(
     command: list[str], environment: Mapping[str, str], folder: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
+    """Run git or another program with this environment, its output as text; raises FileNotFoundError."""
     return subprocess.run(
         command,
         cwd=folder,
