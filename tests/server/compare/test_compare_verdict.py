@@ -188,6 +188,8 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
         for folder in (tmp_path / "out", finished.folder)
     )
     for plan in (planned, typed):
+        # What this machine knows of a file of that place, from an experiment before.
+        plan["contract"].pop("first_scale", None)
         for arm in plan["arms"]:
             del arm["spec"]["workload"]["text"]  # it names the file's place
     assert planned["arms"] == typed["arms"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import home
+from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.storage.registry import provide
 
@@ -70,6 +71,7 @@ def remove_source_copies(storages: Iterable[StorageSpec] = (StorageSpec(),)) -> 
                 volume.keep_only(snapshot.key, ())
             finally:
                 volume.remove()
-        snapshots.remove(snapshot.key)
+        with contextlib.suppress(UsageError):  # another process that cleans up has removed it since
+            snapshots.remove(snapshot.key)
         sentences.append(f"Removed a copy of a server's data left by a killed run ({snapshot.key}).")
     return sentences

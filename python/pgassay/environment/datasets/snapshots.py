@@ -209,13 +209,17 @@ def list_snapshots() -> list[Snapshot]:
 
 
 def remove(key: str) -> None:
-    """Remove a snapshot; working copies made from it stay. Raises UsageError when there is none."""
+    """Remove a snapshot; working copies made from it stay. Raises UsageError when there is none.
+
+    Another process that removes the same one is waited for.
+    """
     path = folder() / key
     if not _KEY.fullmatch(key) or not path.is_dir():
         known = ", ".join(snapshot.key for snapshot in list_snapshots()) or "none"
         raise UsageError(f"There is no snapshot {key} in {folder()}: those there are: {known}.")
     with locked(folder() / f"{key}.lock"):
-        shutil.rmtree(path)
+        if path.is_dir():
+            shutil.rmtree(path)
     (folder() / f"{key}.lock").unlink(missing_ok=True)
 
 
