@@ -18,6 +18,7 @@ from pgassay.environment.home import home
 from pgassay.environment.linux.perf import find_perf
 from pgassay.environment.server.enclosure import why_not_enclosed
 from pgassay.environment.source_builds.build_tools import find_tools
+from pgassay.environment.upgraded.programs import upgrade_programs
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
 from pgassay.storage.imitated_device import why_not
@@ -193,6 +194,12 @@ def _version_19() -> str:
     return ""
 
 
+def _upgrade_from_16() -> str:
+    """Whether pg_upgrade can bring data of 16 to 18: it needs programs of both, which npm's builds lack."""
+    upgrade_programs(16, resolve("18"))
+    return ""
+
+
 def _perf() -> str:
     """perf samples a process of this account."""
     find_perf()
@@ -252,6 +259,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "versions-17-18": lambda: _versions("17", "18"),
     "versions-16-17-18": lambda: _versions("16", "17", "18"),
     "version-19": _version_19,
+    "upgrade-from-16": _upgrade_from_16,
     "sysbench": _sysbench,
     "source-tools": _source_tools,
     "perf": _perf,

@@ -35,7 +35,6 @@ from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
 from steps.servers import (
     provide_compared_versions,
-    provide_next_version,
     provide_postgresql,
     provide_storage_tools,
 )
@@ -146,8 +145,6 @@ def run_pytest(*options: str) -> None:
 
 def test_all() -> None:
     """The tests, the slow ones among them."""
-    setup()
-    provide_next_version()
     test(slow=True)
 
 

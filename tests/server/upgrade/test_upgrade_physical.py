@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,10 @@ def listing(folder: Path) -> list[tuple[str, int, int]]:
     return sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in folder.rglob("*"))
 
 
-def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(tmp_path: Path) -> None:
+def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    require("version-19")
     (tmp_path / "one.sql").write_text(STATEMENTS)
     with backed_up("18", tmp_path / "base") as (server, backup):
         before = listing(backup)
@@ -77,8 +80,9 @@ def test_a_base_backup_is_upgraded_on_a_copy_and_both_versions_compared(tmp_path
 
 
 def test_the_schema_is_the_backup_s_so_that_a_weak_role_and_later_changes_are_no_matter(
-    tmp_path: Path,
+    require: Callable[..., None], tmp_path: Path
 ) -> None:
+    require("upgrade-from-16")
     (tmp_path / "one.sql").write_text("SELECT count(*) FROM shop WHERE id < 500;\n")
     plants = (
         *("DROP TABLE orders", "CREATE TABLE shop AS SELECT generate_series(1, 1000) AS id"),
@@ -105,10 +109,11 @@ def test_the_schema_is_the_backup_s_so_that_a_weak_role_and_later_changes_are_no
     assert not list((tmp_path / "out").glob("schema.*"))
 
 
-def test_tablespaces_of_a_base_backup_come_along(tmp_path: Path) -> None:
+def test_tablespaces_of_a_base_backup_come_along(require: Callable[..., None], tmp_path: Path) -> None:
     """Recovery takes a folder in their place for a leftover, and pg_upgrade before 19 wants links there."""
+    require("upgrade-from-16")
     program = Path(resolve("18").bin_directory) / "pg_basebackup"
-    with source_server(resolve("npm:17"), {"shared_preload_libraries": ""}) as server:
+    with source_server(resolve("npm:16"), {"shared_preload_libraries": ""}) as server:
         place = server.data.parent / "far"
         make_private_folder(place)
         server.execute(
@@ -117,7 +122,7 @@ def test_tablespaces_of_a_base_backup_come_along(tmp_path: Path) -> None:
         words = ["--pgdata", tmp_path / "base", "--dbname", server.dsn(), "--checkpoint=fast"]
         moved = f"--tablespace-mapping={place}={tmp_path / 'backup_of_far'}"
         subprocess.run([program, *words, moved], check=True, capture_output=True)
-    for version, upgrade in (("npm:17", ""), ("18", ",upgrade=on")):
+    for version, upgrade in (("npm:16", ""), ("18", ",upgrade=on")):
         build = resolve(version)
         spec = parse_dataset(f"folder:{tmp_path / 'base'},database=postgres{upgrade}", build, 1)
         snapshot = snapshots.ensure(build, spec, (), lambda _stage, _fraction: None)
@@ -129,13 +134,16 @@ def test_tablespaces_of_a_base_backup_come_along(tmp_path: Path) -> None:
             snapshots.remove(snapshot.key)
 
 
-def test_what_pg_upgrade_refuses_is_a_finding_with_the_place_of_its_log(tmp_path: Path) -> None:
+def test_what_pg_upgrade_refuses_is_a_finding_with_the_place_of_its_log(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    require("upgrade-from-16")
     (tmp_path / "one.sql").write_text(STATEMENTS)
     plant = "CREATE TABLE calls (id int, what regproc)"
-    with backed_up("18", tmp_path / "base", plant) as (server, backup):
+    with backed_up("npm:16", tmp_path / "base", plant) as (server, backup):
         words = ("--copy", f"folder:{backup}", "--workload", f"sql:{tmp_path / 'one.sql'}")
         finished = whole_tool.run(
-            "upgrade", server.dsn(), "--to", "19", *words, "--out", tmp_path / "out", "--json"
+            "upgrade", server.dsn(), "--to", "18", *words, "--out", tmp_path / "out", "--json"
         )
     assert finished.returncode == 3, finished.stderr
     document = json.loads(finished.stdout)
