@@ -30,6 +30,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pgassay.errors import UsageError
+from pgassay.value_syntax.paths import typed_path
 
 SYSTEM_HOME = Path("/var/cache/pgassay")
 SERVER_ACCOUNTS = ("postgres", "nobody")
@@ -78,14 +79,6 @@ def home() -> Path:
     Raises UsageError when it cannot be made, or when the servers' account cannot reach it.
     """
     return _prepare(home_path(), account())
-
-
-def typed_path(text: str) -> Path:
-    """A path as typed, with `~` as the shell has it: that of a user who is not there stays what it is."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
 
 
 def home_path() -> Path:

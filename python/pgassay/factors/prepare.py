@@ -1,11 +1,10 @@
 """`prepare=none,'CREATE INDEX …'` or `prepare=none,index.sql`: SQL run once on the arm's copy of the data."""
 
-from pathlib import Path
-
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, distinct
 from pgassay.model.arm import ArmSpec
 from pgassay.sql_text import split_at_commas, split_statements
+from pgassay.value_syntax.paths import typed_path
 from pgassay.workloads.sql_files import read_sql_file
 
 NOTHING = "none"
@@ -35,7 +34,7 @@ def parse_prepare(text: str, what: str) -> tuple[str, ...]:
     if text == NOTHING:
         return ()
     if text.endswith(FILE_SUFFIX):
-        text, what = read_sql_file(Path(text)), text
+        text, what = read_sql_file(typed_path(text)), text
     statements = tuple(statement.strip() for statement in split_statements(text, what))
     if not statements:
         raise UsageError(f"{what} has no SQL statement: write one, or {NOTHING}")

@@ -6,6 +6,7 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.model.workload import WorkloadSpec
+from pgassay.value_syntax.paths import typed_paths
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.statements import parse_sql_file
 
@@ -39,7 +40,7 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     Raises UsageError when the files can't be ways to write one question: they have different numbers
     of statements, or one changes data and another does not.
     """
-    workload, first = parse_sql_file("sql", level), spec.workload
+    workload, first = parse_sql_file("sql", typed_paths(level)), spec.workload
     for each in (workload, first):
         if each.has_transactions:
             raise UsageError(

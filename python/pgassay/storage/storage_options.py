@@ -17,9 +17,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.value_syntax.paths import typed_path
 from pgassay.value_syntax.quantities import BYTES_OF, size_bytes
 
 MEGABYTE = 1024 * 1024

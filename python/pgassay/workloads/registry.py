@@ -11,6 +11,7 @@ from itertools import takewhile
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
 from pgassay.value_syntax import option_lists
+from pgassay.value_syntax.paths import typed_paths
 from pgassay.workloads import maintenance, oltp, pgbench, pgbench_builtin, replay, statements, sysbench
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
@@ -42,6 +43,7 @@ _FACTORS = {"distribution": "rand_type"}
 
 def parse_workload(text: str) -> WorkloadSpec:
     """A workload as typed after --workload; raises UsageError."""
+    text = typed_paths(text)
     family, _, rest = text.partition(":")
     parse = FAMILIES.get(family)
     if parse is None:

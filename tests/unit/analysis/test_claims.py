@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_examples as examples
+from pgassay.analysis.claims import arm_claims
 from pgassay.analysis.claims.arm_claims import missing_condition
 from pgassay.analysis.claims.claim_blocks import is_open
 from pgassay.analysis.claims.judge_claims import judge
@@ -99,6 +100,19 @@ def test_a_level_that_was_skipped_is_said_with_its_reason() -> None:
     of = claim(arm="storage=volume:local")
     (found,) = judge((of,), examples.result(STORED), replace(STORED, experiment=experiment))
     assert (found.verdict, found.why) == ("can't be tried here", reason)
+
+
+@pytest.mark.parametrize(
+    ("arm", "skipped", "found"),
+    [
+        ("io_workers=1", "io_workers=16 was skipped: too many", False),
+        ("io_workers=16", "io_workers=16 was skipped: too many", True),
+        ("version=17.1", "version=17.10 was skipped: no build", False),
+        ("version=17", "version=17, io_method=worker was skipped: 17 has none", True),
+    ],
+)
+def test_an_arm_is_not_skipped_with_one_whose_name_begins_alike(arm: str, skipped: str, found: bool) -> None:
+    assert arm_claims._is_of(arm, skipped) is found
 
 
 def test_a_verdict_that_takes_more_blocks_says_how_many() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
+from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.registry import KINDS
 from pgassay.model.workload import ReadOnlyOptions
 from pgassay.workloads import oltp, sysbench
@@ -215,3 +216,21 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"SELECT 1\0")
     with pytest.raises(UsageError, match="zero byte"):
         parse_workload(f"sql:{file}")
+
+
+def test_a_home_behind_a_colon_or_an_equals_sign_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell leaves `~` alone there."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "day.csv").write_text("0,10\n60,20\n")
+    assert parse_workload("sql:~/one.sql,clients=2").text == f"sql:{tmp_path}/one.sql,clients=2"
+    loaded = parse_workload("pgbench:file=~/one.sql@2+~/one.sql,curve=~/day.csv,duration=30s").load
+    assert loaded is not None and {each.name for each in loaded.scripts} == {f"{tmp_path}/one.sql"}
+    assert parse_prepare("~/one.sql", "--prepare") == ("SELECT 1",)
+    with pytest.raises(UsageError, match=f"{tmp_path}/none.sql"):
+        parse_workload("maintenance:~/none.sql")
+    # Of a user whom the machine lacks it stays as it is.
+    with pytest.raises(UsageError, match="~nobody-of-this-name/one.sql"):
+        parse_workload("sql:~nobody-of-this-name/one.sql")

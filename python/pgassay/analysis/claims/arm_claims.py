@@ -183,7 +183,9 @@ def _is_left_out(experiment: Experiment) -> bool:
 def _is_of(arm: str, skipped: str) -> bool:
     """Whether a sentence on what was skipped is of this arm: by its name, or by its level alone."""
     level = arm.partition("=")[2]
-    return arm in short_name(skipped) or skipped.startswith(f"{level} was skipped")
+    # Whole: io_workers=1 is not meant where io_workers=16 was skipped.
+    named = re.search(rf"(?<![\w.]){re.escape(arm)}(?!\.?\w)", short_name(skipped))
+    return named is not None or skipped.startswith(f"{level} was skipped")
 
 
 def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
-from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
+from pgassay.value_syntax.paths import typed_path
 
 
 class PathOrigin(Origin):

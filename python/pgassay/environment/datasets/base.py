@@ -13,10 +13,10 @@ from pathlib import Path
 from psycopg.rows import TupleRow
 
 from pgassay.environment.cgroup.caps import usable_memory_bytes
-from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.value_syntax.paths import typed_path
 
 OnStage = Callable[[str, float | None], None]
 # Part of every snapshot, so that no trial has to write in order to create them.

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
-from pgassay.environment.home import typed_path
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.program_errors import said_on_failure
 from pgassay.environment.server.programs import clean_environment
@@ -23,6 +22,7 @@ from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.sql_text import COPY_IN, strip_comments, token_at
+from pgassay.value_syntax.paths import typed_path
 
 # pg_dump writes these two around a dump, so that psql takes no command from its data.
 HARMLESS = frozenset({"restrict", "unrestrict"})

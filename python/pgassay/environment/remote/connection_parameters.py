@@ -15,11 +15,11 @@ from pathlib import Path
 import psycopg
 from psycopg import conninfo, pq
 
-from pgassay.environment.home import typed_path
 from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
 from pgassay.environment.server.sessions import CONNECT_TIMEOUT_S, ConnectionParameters, ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
+from pgassay.value_syntax.paths import typed_path
 
 MAJOR_MIN = 16
 CONTROL_NAME = "pgassay control"

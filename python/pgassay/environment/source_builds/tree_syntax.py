@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
+from pgassay.value_syntax.paths import typed_path
 
 GIT = "git:"
 SOURCE = "source:"

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
-from pgassay.environment.home import typed_path
 from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.gating.gate_file import GateFile, has_pattern, read_gate_file
@@ -19,6 +18,7 @@ from pgassay.factors.server import split_connection_strings
 from pgassay.model.gates.gate import GatedSystem
 from pgassay.model.redaction import without_secrets
 from pgassay.record.layout import GATE_FILE
+from pgassay.value_syntax.paths import typed_path
 
 OPTION = "--baseline"
 _SCHEMES = ("postgres://", "postgresql://")

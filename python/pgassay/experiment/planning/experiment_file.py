@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import pooler
 from pgassay.options.option import FILE, Option
 from pgassay.options.table import options_for
+from pgassay.value_syntax.paths import typed_path, typed_paths
 from pgassay.workloads import pgbench, replay
 
 # What was published of the experiment (`claims/claim_files.py`) changes nothing of it.
@@ -86,6 +86,7 @@ def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(path: Path, workload: str) -> str:
+    workload = typed_paths(workload)
     family, colon, rest = workload.partition(":")
     if family not in ("sql", "maintenance", replay.FAMILY):
         return f"{family}{colon}{pgbench.with_files(rest, lambda name: str(path.parent / name))}"
@@ -102,7 +103,7 @@ def _dataset_beside(path: Path, dataset: str) -> str:
 def _sql_beside(path: Path, text: str) -> str:
     """A level or a `prepare` that names an SQL file, looked for beside the TOML file."""
     name, comma, options = text.partition(",")
-    return f"{path.parent / name}{comma}{options}" if name.endswith(".sql") else text
+    return f"{path.parent / typed_path(name)}{comma}{options}" if name.endswith(".sql") else text
 
 
 def _prepare_beside(path: Path, texts: tuple[str, ...]) -> tuple[str, ...]:
