@@ -252,7 +252,7 @@ def _switch(option: SysbenchOption, value: str | None) -> str:
 
 def _text(option: SysbenchOption, value: str | None) -> str:
     if value is None or (option.words and value not in option.words):
-        raise _wrong(option, value or "", f"write {' or '.join(option.words) or 'a value behind ='}")
+        raise _wrong(option, value, f"write {' or '.join(option.words) or 'a value behind ='}")
     return value
 
 
@@ -260,7 +260,7 @@ def _whole(option: SysbenchOption, value: str | None) -> str:
     found = (value or "").strip()
     is_whole = re.fullmatch(r"-?[0-9]{1,40}", found) is not None
     if not is_whole or not option.least <= int(found) <= option.most:
-        raise _wrong(option, value or "", f"write a whole number from {option.least:g} to {option.most}")
+        raise _wrong(option, value, f"write a whole number from {option.least:g} to {option.most}")
     return found
 
 
@@ -270,11 +270,13 @@ def _number(option: SysbenchOption, value: str | None) -> str:
     except ValueError:
         found = option.most + 1
     if not option.least <= found <= option.most:
-        raise _wrong(option, value or "", f"write a number from {option.least:g} to {option.most:g}")
+        raise _wrong(option, value, f"write a number from {option.least:g} to {option.most:g}")
     return repr(found)
 
 
-def _wrong(option: SysbenchOption, value: str, instead: str) -> SysbenchError:
+def _wrong(option: SysbenchOption, value: str | None, instead: str) -> SysbenchError:
+    if value is None:
+        return SysbenchError(f"--{option.name} has no value behind =: {instead}, as --{option.name}=VALUE")
     return SysbenchError(f"Invalid value for --{option.name}: '{value}': {instead}")
 
 

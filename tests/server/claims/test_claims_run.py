@@ -154,6 +154,8 @@ def test_an_interrupted_run_says_what_is_known_and_continues(file: Path, tmp_pat
     assert json.loads((out / "claims.json").read_bytes()) == document
     assert verdicts(document)["right"] == "undecided"
     trials = {*out.rglob("trial.json")}
+    refused = whole_tool.run("claims", "run", str(file), "--out", str(out), "--seed", "4", "--quiet")
+    assert "was begun with --seed 3, and continues with it" in whole_tool.assert_one_sentence(refused, 2)
     assert verdicts(run(file, "--out", out))["right"] == "reproduced"
     assert trials < {*out.rglob("trial.json")}
 

@@ -180,11 +180,11 @@ def test_a_file_of_sql_that_was_changed_since_needs_another_folder(
     update = {"arms": shared.arms, "contrasts": contrasts}
     write_experiment(tmp_path / "out" / "first", plan.model_copy(update=update))
     (file,) = claimed_files([path])
-    claim_status.standing_of(file, tmp_path / "out", 1)
+    claim_status.standing_of(file, tmp_path / "out", 7)
     text = (tmp_path / changed).read_text("utf-8")
     (tmp_path / changed).write_text(text.replace("1;", "2;").replace("(abalance)", "(bid, abalance)"))
     with pytest.raises(UsageError, match=r"a file that .* names was changed since"):
-        claim_status.standing_of(file, tmp_path / "out", 1)
+        claim_status.standing_of(file, tmp_path / "out", 7)
 
 
 def test_verdicts_are_shown_where_their_page_can_not_be_written(

@@ -100,12 +100,21 @@ def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
         _refuse_changed(file, found.folder)
         stored = load(found.folder)
         _refuse_changed_sql(found, stored)
+        _refuse_other_seed(stored.experiment.contract.seed, seed, found.folder)
         for claim in file.claims:
             refuse_unfit(claim, stored.experiment.arms, str(file.path))
         return measured(found, stored)
     facts = MachineFacts.model_validate(machine.facts())
     lacking = {claim.id: missing_condition(claim, facts) for claim in file.claims}
     return without(found, lacking)
+
+
+def _refuse_other_seed(stored: int, wanted: int | None, folder: Path) -> None:
+    if wanted is not None and wanted != stored:
+        raise UsageError(
+            f"{folder} was begun with --seed {stored}, and continues with it: leave out --seed {wanted}, or name "
+            "another folder by --out"
+        )
 
 
 def with_plan(found: Standing, progress: Progress) -> Standing:
