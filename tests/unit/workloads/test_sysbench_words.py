@@ -53,7 +53,10 @@ def test_old_names_are_taken_with_sysbench_s_warning() -> None:
     [
         ("--foo=1", "invalid option: --foo=1"),
         ("--threads=0", "Invalid value for --threads: '0': write a whole number from 1 to 100000"),
-        ("--threads", "--threads has no value behind =: write a whole number from 1 to 100000, as --threads=VALUE"),
+        (
+            "--threads",
+            "--threads has no value behind =: write a whole number from 1 to 100000, as --threads=VALUE",
+        ),
         ("--rand-type=normal", "write uniform or gaussian or special or pareto or zipfian"),
         ("--rand-pareto-h=1", "Invalid value for --rand-pareto-h: '1'"),
         ("--rand-zipfian-exp=nan", "Invalid value for --rand-zipfian-exp"),

@@ -229,8 +229,8 @@ def test_a_home_behind_a_colon_or_an_equals_sign_is_found(
     loaded = parse_workload("pgbench:file=~/one.sql@2+~/one.sql,curve=~/day.csv,duration=30s").load
     assert loaded is not None and {each.name for each in loaded.scripts} == {f"{tmp_path}/one.sql"}
     assert parse_prepare("~/one.sql", "--prepare") == ("SELECT 1",)
-    with pytest.raises(UsageError, match=f"{tmp_path}/none.sql"):
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path}/none.sql")):
         parse_workload("maintenance:~/none.sql")
     # Of a user whom the machine lacks it stays as it is.
-    with pytest.raises(UsageError, match="~nobody-of-this-name/one.sql"):
+    with pytest.raises(UsageError, match="~nobody-of-this-name/one"):
         parse_workload("sql:~nobody-of-this-name/one.sql")

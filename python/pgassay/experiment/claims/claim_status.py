@@ -112,8 +112,8 @@ def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
 def _refuse_other_seed(stored: int, wanted: int | None, folder: Path) -> None:
     if wanted is not None and wanted != stored:
         raise UsageError(
-            f"{folder} was begun with --seed {stored}, and continues with it: leave out --seed {wanted}, or name "
-            "another folder by --out"
+            f"{folder} was begun with --seed {stored}, and continues with it: leave out --seed {wanted}, or "
+            "name another folder by --out"
         )
 
 
