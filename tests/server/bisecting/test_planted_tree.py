@@ -38,8 +38,8 @@ pytestmark = [
     # A second try would take hours more.
     pytest.mark.flaky(reruns=0),
 ]
-# With fewer clients processors sleep between two messages, and what waking them takes, on a virtual machine more
-# than a transaction, is what is measured.
+# With fewer clients the processors sleep between two messages, and what waking them takes is measured: on a
+# virtual machine more than a transaction.
 CLIENTS = 4 * (os.cpu_count() or 1)
 WORKLOAD = ("--workload", f"select-only:clients={CLIENTS},duration=2s", "--scale", "1")
 # A search has an hour; the trial or the build that goes on then comes to its end.

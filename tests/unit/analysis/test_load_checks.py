@@ -151,6 +151,36 @@ def test_what_a_waiting_client_takes_of_a_throughput_is_told(own_ms: float, is_t
 BOUND = {"client_idle_s": 0.2, "client_cpu_s": 9.9}
 
 
+@pytest.mark.parametrize(
+    ("workload", "mean_ms", "is_told"),
+    [
+        ("select-only:clients=1", 0.066, True),
+        ("select-only:clients=2", 0.066, False),
+        ("select-only:clients=1", 0.66, False),
+        ("select-only:clients=1,rate=200", 0.066, False),
+        ("select-only:clients=1,think=1ms", 0.066, False),
+    ],
+)
+def test_few_clients_with_short_transactions_let_processors_sleep(
+    workload: str, mean_ms: float, is_told: bool
+) -> None:
+    experiment = planned("work_mem=1MB,2MB", seed=3, blocks=6, workload=workload)
+    machine = experiment.environment.machine.model_copy(update={"cores_online": 2})
+    environment = experiment.environment.model_copy(update={"machine": machine})
+
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"mean": ms * mean_ms})
+
+    source = World("normal", 0.05, np.random.default_rng(5))
+    ended = run_whole(
+        experiment.model_copy(update={"environment": environment}), source, record_of=partial(record, make)
+    )
+    warned = [each for each in ended.result().warnings if "sleeps between two messages" in each]
+    assert len(warned) == is_told
+    if warned:
+        assert "clients=4 or longer transactions" in warned[0]
+
+
 def ran_to_the_end(make: object, *factors: str) -> Ended:
     experiment = planned(*factors, seed=3, blocks=16, workload="tpcb:rate=200", metric="p99")
     design = experiment.design.model_copy(update={"decided_rest": False})

@@ -32,6 +32,9 @@ DELAY_SHARE_MAX = 0.5
 SCATTER_MIN, SCATTER_BLOCKS_MIN = 0.15, 4
 # A share p of n looks has a standard error of √(p (1 − p) / n): a quarter of 50 is known to ± 12 %.
 LOOKS_MIN = 50
+# A virtual machine takes 25 to 50 µs to wake a processor, and a round trip wakes two: a tenth of this.
+_ASLEEP_MS_MAX = 0.25
+_ARMS_SHOWN = 3
 
 
 def holds_rate(load: LoadObservation) -> bool:
@@ -149,7 +152,30 @@ def load_warnings(study: Study) -> tuple[str, ...]:
     # Rates that can't be held are tried on purpose where the highest one is looked for.
     arms = () if study.experiment.contract.metric.bound_ms else study.experiment.arms
     held = tuple(sentence for arm in arms if (sentence := _unheld(study, arm)))
-    return (*held, *_own_delays(study), *_scattered(study))
+    return (*held, *_own_delays(study), *_asleep(study), *_scattered(study))
+
+
+def _asleep(study: Study) -> tuple[str, ...]:
+    """Closed loops of too few clients to keep the processors awake, with very short transactions."""
+    processors = study.experiment.environment.machine.cores_online or 0
+    short: dict[str, float] = {}
+    for arm in study.experiment.arms:
+        load = arm.spec.workload.load
+        is_here = load is not None and arm.spec.server is None and not load.host
+        if arm.role == "twin" or load is None or not is_here or load.pace is not None or load.has_pauses:
+            continue
+        means = [each.latency_ms["mean"] for each in _loads(study, arm.id) if "mean" in each.latency_ms]
+        if load.connections < processors and means and median(means) < _ASLEEP_MS_MAX:
+            short[arm.name] = max(means)
+    if not short:
+        return ()
+    names, more = list(short)[:_ARMS_SHOWN], len(short) - _ARMS_SHOWN
+    where = join([*names, f"{more} more"] if more > 0 else names)
+    return (
+        f"With fewer clients than processors ({processors}) a processor sleeps between two messages, and "
+        f"waking it may be most of the {seconds(max(short.values()) / 1e3)} of a transaction in {where}. "
+        f"clients={2 * processors} or longer transactions show more of the server.",
+    )
 
 
 def _scattered(study: Study) -> tuple[str, ...]:
