@@ -367,13 +367,13 @@ def _session_names(arms: Sequence[Arm]) -> frozenset[str]:
     builds = {arm.spec.build.bin_directory: arm.spec.build for arm in arms}
     known = [build_settings(build) for build in builds.values()]
     varied = {name for arm in arms for name in arm.levels if name in arm.spec.settings}
-    # A level may hold several settings.
+    # A level may hold several settings, and arms without one have the default.
     varied |= {
         name
         for arm in arms
         for other in arms
         if arm.spec.build.bin_directory == other.spec.build.bin_directory
         for name, value in arm.spec.settings.items()
-        if other.spec.settings.get(name, value) != value
+        if other.spec.settings.get(name) != value
     }
     return frozenset(name for name in varied if all(classify(each, name) == "session" for each in known))

@@ -194,6 +194,22 @@ def test_indexes_are_switched_in_one_start_and_nothing_of_that_is_left(
             assert (name.strip('"') in made.model_dump_json()) == is_with
 
 
+def test_a_setting_that_one_arm_alone_has_is_its_default_in_the_others(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    """As a level that holds several things, or a fix of `tune`: the server starts once for both."""
+    require("server")
+    file = statement(tmp_path, "groups", GROUPS)
+    words = ("config=18,18+enable_hashagg=off", "--workload", f"sql:{file}", "--blocks", "1")
+    _, stored = compared(tmp_path, *words, "--cache", "warm-buffers")
+    assert stored.experiment.contract.unit == "start"
+    records = [trial.record for trial in stored.trials]
+    assert [each.status for each in records] == ["ok"] * 3
+    assert sorted(bool(each.facts.started_for_this_trial) for each in records) == [False, False, True]
+    for name, node in (("18", "Hashed"), ("18+enable_hashagg=off", "Sorted")):
+        assert all(node in nodes(trial.plans["groups"]) for trial in of_arm(stored, f"config={name}"))
+
+
 def test_a_setting_that_takes_a_reload_is_read_anew_for_each_turn(
     require: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ TABLE = (
     "ANALYZE orders",
 )
 IN_BOTH = (
+    'CREATE TABLE sorted (name text COLLATE "und-x-icu")',
     "UPDATE pg_collation SET collversion = '1.2' WHERE collname = 'und-x-icu'",
     "CREATE ROLE old_hand PASSWORD 'secret'",
     "CREATE TABLE held (n int)",
