@@ -109,15 +109,16 @@ def set_up_and_check_python() -> None:
     """All of the set-up and of the checks that needs no cargo."""
     provide_python_packages()
     # Most of what is provided waits for the network.
-    run_side_by_side([provide_all_servers, check_python_style, check_python_types, collect_python_tests])
+    run_side_by_side([provide_what_tests_need, check_python_style, check_python_types])
 
 
-def provide_all_servers() -> None:
-    """Provide what measuring needs, and what the tests need beside it."""
+def provide_what_tests_need() -> None:
+    """Provide what measuring and the tests need; some of these plan with a build when they are collected."""
     provide_servers()
     provide_browser()
     provide_compared_versions()
     provide_sysbench()
+    collect_python_tests()
 
 
 def test(*, slow: bool = False) -> None:

@@ -13,7 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, Needs, Source
 
-VERSIONS = make_arms(["version=17,16,18"], workload="select-only")
+SIZES = make_arms(["work_mem=17MB,16MB,18MB"], workload="select-only")
 GRID = make_arms(["io_method=sync,worker,io_uring", "clients=1,8"], workload="select-only")
 
 
@@ -33,14 +33,14 @@ def names(claims: list[Claim], plan: Any) -> tuple[list[str], list[str]]:
 
 
 def test_an_arm_that_no_claim_is_of_is_not_planned() -> None:
-    kept, compared = names([claim(arm="version=18", against="version=17")], VERSIONS)
-    assert kept == ["control version=17", "arm version=18", "twin version=17"]
-    assert compared == ["version=18"]
+    kept, compared = names([claim(arm="work_mem=18MB", against="work_mem=17MB")], SIZES)
+    assert kept == ["control work_mem=17MB", "arm work_mem=18MB", "twin work_mem=17MB"]
+    assert compared == ["work_mem=18MB"]
 
 
 def test_two_arms_neither_of_which_is_the_control_are_both_planned() -> None:
-    _, compared = names([claim(arm="version=18", against="version=16")], VERSIONS)
-    assert compared == ["version=16", "version=18"]
+    _, compared = names([claim(arm="work_mem=18MB", against="work_mem=16MB")], SIZES)
+    assert compared == ["work_mem=16MB", "work_mem=18MB"]
 
 
 def test_strata_without_a_claim_are_not_planned() -> None:
@@ -55,10 +55,10 @@ def test_strata_without_a_claim_are_not_planned() -> None:
 
 
 def test_a_control_that_is_claimed_alone_has_an_arm_beside_it() -> None:
-    of_control = claim(arm="version=17", cause="storage-throughput", says="limited")
-    assert names([of_control], VERSIONS)[1] == ["version=16"]
-    both = [of_control, claim(arm="version=18", against="version=17")]
-    assert names(both, VERSIONS)[1] == ["version=18"]
+    of_control = claim(arm="work_mem=17MB", cause="storage-throughput", says="limited")
+    assert names([of_control], SIZES)[1] == ["work_mem=16MB"]
+    both = [of_control, claim(arm="work_mem=18MB", against="work_mem=17MB")]
+    assert names(both, SIZES)[1] == ["work_mem=18MB"]
 
 
 def test_a_claim_of_whole_factors_takes_all_arms() -> None:
