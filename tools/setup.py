@@ -110,15 +110,16 @@ def set_up_and_check_python() -> None:
     provide_python_packages()
     # Most of what is provided waits for the network.
     run_side_by_side([provide_what_tests_need, check_python_style, check_python_types])
+    # Some tests plan with a build while they are collected.
+    collect_python_tests()
 
 
 def provide_what_tests_need() -> None:
-    """Provide what measuring and the tests need; some of these plan with a build when they are collected."""
+    """Provide what measuring needs, and what the tests need beside it."""
     provide_servers()
     provide_browser()
     provide_compared_versions()
     provide_sysbench()
-    collect_python_tests()
 
 
 def test(*, slow: bool = False) -> None:

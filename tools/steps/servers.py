@@ -93,35 +93,32 @@ def _fetch_package() -> "Build":
 
 
 def _provide_compared() -> None:
-    from pgassay.environment.builds.registry import offers, origin_named
-
-    origin = origin_named(_COMPARED_ORIGIN)
-    names = f"PostgreSQL {', '.join(_COMPARED_MAJORS)} of origin {origin.name}"
+    names = f"PostgreSQL {', '.join(_COMPARED_MAJORS)} of origin {_COMPARED_ORIGIN}"
     for major in _COMPARED_MAJORS:
-        if origin.find(major) is not None:
-            continue
-        complaint = "it has none for this machine, or its client is missing"
-        if offers(origin, major):
-            say(f"postgresql: fetching {major} of origin {origin.name} for the tests …")
-            complaint = _install_patiently(origin, major)
-        if complaint:
+        if complaint := _fetch_for_tests(_COMPARED_ORIGIN, major):
             say(f"{names}: tests that compare versions are skipped ({complaint})")
             return
     say(f"{names}: in place")
 
 
-def _provide_other(origin_name: str, major: str) -> None:
+def _provide_others() -> None:
+    for origin, major in _OTHERS:
+        complaint = _fetch_for_tests(origin, major)
+        name = f"PostgreSQL {major} of origin {origin}"
+        say(f"{name}: its tests are skipped ({complaint})" if complaint else f"{name}: in place")
+
+
+def _fetch_for_tests(origin_name: str, major: str) -> str:
+    """Have a version of an origin here; returns '' or why it can't be had."""
     from pgassay.environment.builds.registry import offers, origin_named
 
     origin = origin_named(origin_name)
-    complaint = ""
-    if origin.find(major) is None:
-        complaint = "it has none for this machine"
-        if offers(origin, major):
-            say(f"postgresql: fetching {major} of origin {origin_name} for the tests …")
-            complaint = _install_patiently(origin, major)
-    name = f"PostgreSQL {major} of origin {origin_name}"
-    say(f"{name}: its tests are skipped ({complaint})" if complaint else f"{name}: in place")
+    if origin.find(major) is not None:
+        return ""
+    if not offers(origin, major):
+        return "it has none for this machine, or its client is missing"
+    say(f"postgresql: fetching {major} of origin {origin_name} for the tests …")
+    return _install_patiently(origin, major)
 
 
 def _install_patiently(origin: "Origin", version: str) -> str:
@@ -146,8 +143,7 @@ if __name__ == "__main__":
     try:
         if sys.argv[1:] == ["compared"]:
             _provide_compared()
-            for _name, _version in _OTHERS:
-                _provide_other(_name, _version)
+            _provide_others()
         else:
             _provide()
     except _PgassayError as error:

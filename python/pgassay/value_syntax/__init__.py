@@ -1,1 +1,1 @@
-"""One grammar of typed values, quantities and lists of options, for the command line and for files."""
+"""One grammar of typed values, quantities, paths and lists of options, for the command line and for files."""

@@ -12,14 +12,14 @@ import pytest
 from analysis_samples import experiment
 from pgassay.analysis.gate.detector import DetectorState, rule_of
 from pgassay.analysis.gate.units import judge_units
-from pgassay.analysis.verdicts.checks.load_checks import _scattered, client_share, holds_rate
+from pgassay.analysis.verdicts.checks.load_checks import _asleep, _scattered, client_share, holds_rate
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.warnings import _unsettled
 from pgassay.model.gates.gate import GateUnit
 from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
-from pgassay.model.workload import Metric
+from pgassay.model.workload import Metric, ReplayOptions
 from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole
@@ -179,6 +179,26 @@ def test_few_clients_with_short_transactions_let_processors_sleep(
     assert len(warned) == is_told
     if warned:
         assert "clients=4 or longer transactions" in warned[0]
+
+
+def test_a_replay_has_the_sessions_that_were_captured_and_can_have_no_more() -> None:
+    made = planned("work_mem=1MB,2MB", seed=3, blocks=6, workload="select-only:clients=1")
+    machine = made.environment.machine.model_copy(update={"cores_online": 2})
+    environment = made.environment.model_copy(update={"machine": machine})
+    source = World("normal", 0.05, np.random.default_rng(5))
+    short = partial(record, lambda *_: load(latency_ms={"mean": 0.066}))
+    ended = run_whole(made.model_copy(update={"environment": environment}), source, record_of=short)
+    study = gather_study(ended.stored)
+    assert _asleep(study)
+    whole = {"folder": "/capture", "database": "shop", "identity": "one"}
+    replay = ReplayOptions(**whole, statements=1, seconds_captured=1.0)
+    arms = []
+    for arm in study.experiment.arms:
+        assert arm.spec.workload.load is not None
+        played = arm.spec.workload.load.model_copy(update={"replay": replay})
+        workload = arm.spec.workload.model_copy(update={"load": played})
+        arms.append(arm.model_copy(update={"spec": arm.spec.model_copy(update={"workload": workload})}))
+    assert not _asleep(replace(study, experiment=study.experiment.model_copy(update={"arms": tuple(arms)})))
 
 
 def ran_to_the_end(make: object, *factors: str) -> Ended:

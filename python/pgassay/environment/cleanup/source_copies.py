@@ -73,5 +73,5 @@ def remove_source_copies(storages: Iterable[StorageSpec] = (StorageSpec(),)) -> 
                 volume.remove()
         with contextlib.suppress(UsageError):  # another process that cleans up has removed it since
             snapshots.remove(snapshot.key)
-        sentences.append(f"Removed a copy of a server's data left by a killed run ({snapshot.key}).")
+            sentences.append(f"Removed a copy of a server's data left by a killed run ({snapshot.key}).")
     return sentences

@@ -161,8 +161,9 @@ def _asleep(study: Study) -> tuple[str, ...]:
     short: dict[str, float] = {}
     for arm in study.experiment.arms:
         load = arm.spec.workload.load
-        is_here = load is not None and arm.spec.server is None and not load.host
-        if arm.role == "twin" or load is None or not is_here or load.pace is not None or load.has_pauses:
+        if arm.role == "twin" or load is None or arm.spec.server is not None or load.host:
+            continue
+        if load.pace is not None or load.has_pauses or load.replay is not None:
             continue
         means = [each.latency_ms["mean"] for each in _loads(study, arm.id) if "mean" in each.latency_ms]
         if load.connections < processors and means and median(means) < _ASLEEP_MS_MAX:
