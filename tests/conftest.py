@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
 from beside_others import shared_machine
+from native_servers import remove_kept_clusters
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
 
@@ -140,6 +141,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"why {report.nodeid} ran again:")
         for line in (*reasons[:RERUN_LINES_MAX], *place):
             terminalreporter.write_line(f"    {line}")
+
+
+def pytest_sessionfinish() -> None:
+    remove_kept_clusters()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -149,11 +149,25 @@ def folder_of_account(prefix: str) -> Path:
     return folder
 
 
+_kept: list[Path] = []
+
+
+@atexit.register
+def remove_kept_clusters() -> None:
+    """What `first_cluster` and `loaded_cluster` made.
+
+    pytest does not wait long for the processes that ran its tests once their last test is over: they call
+    this before they say so.
+    """
+    while _kept:
+        shutil.rmtree(_kept.pop(), ignore_errors=True)
+
+
 @functools.cache
 def first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
     """One that no server ever runs on, until this process ends."""
     folder = folder_of_account("pgassay-cluster-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _kept.append(folder)
     command = [bin_folder / "initdb", "-D", folder / "data", *words]
     finished = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, **servers_account()
@@ -166,7 +180,7 @@ def first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
 def loaded_cluster(bin_folder: Path) -> Path:
     """One that a server has filled and left, and none ever runs on again, until this process ends."""
     server = NativeTestServer()
-    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
+    _kept.append(server.folder)
     server.bin = bin_folder
     server.make_cluster("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
     data = server.folder / "data"

@@ -13,6 +13,7 @@ from pgassay.plans.node_wording import Order, label, read_words, rows_words, siz
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
+    is_slow,
     limit_above,
     offset_rows,
     order_wanted,
@@ -32,7 +33,6 @@ _INNER_LOOPS_MIN = 100.0
 # A sort in memory takes about so many times what its file does, whose tuples have no pointers.
 _MEMORY_OF_FILE = 2.5
 _WORK_MEM_MAX_KB = 1024**2
-_SLOW_MS, _COSTLY = 10.0, 10_000.0
 _SCANS = ("Seq Scan",)
 # Nobody may give the system's own tables an index (allow_system_table_mods).
 _REFUSED = re.compile(r"CREATE .* (?:ON|FROM) (?:pg_|information_schema\.)")
@@ -59,8 +59,7 @@ def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     listed = list(found.values())[:_LINES_MAX]
     if listed:
         return [*listed, PlanAdvice(kind="tune", sentence=_TRY, sql=TUNE)]
-    is_slow = (plan.execution_ms or plan.nodes_ms or 0.0) >= _SLOW_MS
-    if is_slow if plan.executed else plan.cost_total >= _COSTLY:
+    if is_slow(plan):
         return [PlanAdvice(kind="tune", sentence=_LOOK_FURTHER, sql=TUNE)]
     return [PlanAdvice(kind="nothing", sentence=_NOTHING)]
 

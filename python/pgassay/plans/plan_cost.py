@@ -14,6 +14,7 @@ COST_MIN = 10_000.0
 _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
 _TIMES_MIN = 100.0
+_SLOW_MS, _SLOW_WITH_FEW_ROWS_MS = 10.0, 100.0
 _GATHERS = ("Gather", "Gather Merge")
 # The part of its time that a leader loses to each worker (get_parallel_divisor of costsize.c).
 _LEADER_LOST = 0.3
@@ -167,3 +168,15 @@ def offset_rows(plan: ExplainedPlan, node: PlanNode) -> float | None:
         return None
     skipped = min(1.0, (node.cost_startup - start) / (end - start)) * rows
     return skipped if skipped >= max(_ROWS_MIN, 5 * (node.rows_estimated or 0.0)) else None
+
+
+def is_slow(plan: ExplainedPlan) -> bool:
+    """Whether something may be gained, whatever the plan looks like.
+
+    Where few rows were handled, tens of milliseconds are a busy machine's or a disk's, not the plan's.
+    """
+    if not plan.executed:
+        return plan.cost_total >= COST_MIN
+    ms = plan.execution_ms or plan.nodes_ms or 0.0
+    handled = [((node.rows or 0.0) + (node.rows_removed or 0.0)) * (node.loops or 0.0) for node in plan.nodes]
+    return ms >= (_SLOW_MS if max(handled, default=0.0) >= _ROWS_MIN else _SLOW_WITH_FEW_ROWS_MS)

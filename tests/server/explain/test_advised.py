@@ -65,6 +65,7 @@ def test_what_is_advised_for_an_estimate(session: Any) -> None:
 
 def test_the_index_that_is_advised_takes_the_plan_away(session: Any) -> None:
     query = "SELECT * FROM orders WHERE customer = 4711 AND kind < 50"
+    session.execute("DROP INDEX IF EXISTS orders_customer_kind_idx")
     for options in ("", "(ANALYZE)"):
         before = plan_of(session, query, options)
         assert before.advice[0].kind == "index"

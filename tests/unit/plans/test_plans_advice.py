@@ -148,6 +148,19 @@ def test_an_executed_plan_ends_in_what_to_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ms", "rows", "kind"), [(60, 12, "nothing"), (60, 4000, "tune"), (120, 12, "tune"), (6, 4000, "nothing")]
+)
+def test_few_rows_on_a_busy_machine_call_for_nothing(ms: int, rows: int, kind: str) -> None:
+    plan = plan_of(
+        f"Index Scan using orders_customer on orders  (cost=0.42..48.00 rows={rows} width=16) "
+        f"(actual time=0.05..{ms}.00 rows={rows} loops=1)",
+        "  Index Cond: (customer = 4711)",
+        f"Execution Time: {ms}.100 ms",
+    )
+    assert plan.advice[-1].kind == kind
+
+
 def test_the_inner_side_of_a_nested_loop_and_a_sort_below_a_limit_get_an_index() -> None:
     loop = plan_of(
         "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
