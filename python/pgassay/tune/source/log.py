@@ -7,6 +7,7 @@ of auto_explain with their `Query Text` and `Query Parameters`. A log is read li
 it is.
 """
 
+import contextlib
 import csv
 import json
 import re
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from pgassay.errors import UsageError
 
@@ -57,10 +59,25 @@ class LoggedValues:
 
 
 def read_log(path: Path) -> Iterator[LoggedValues]:
-    """The statements of a log file; raises UsageError for one that can't be read or is no log."""
+    """The statements of a log file, read as they are asked for.
+
+    Raises UsageError for one that can't be read, at once, and for one that is no log.
+    """
+    with _readable(path):
+        pass
+    return _logged_in(path)
+
+
+def _logged_in(path: Path) -> Iterator[LoggedValues]:
+    with _readable(path) as file:
+        yield from logged_statements(file, str(path))
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[TextIO]:
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
-            yield from logged_statements(file, str(path))
+            yield file
     except OSError as error:
         raise UsageError(
             f"--log {path} can't be read ({error.strerror}): name a log of the server"

@@ -40,7 +40,7 @@ from pgassay.tune.source.dump import (
     refuse_unreadable_tables,
     refuse_without_program,
 )
-from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
+from pgassay.tune.source.gather import Given, ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import LoggedValues, read_log
 from pgassay.tune.source.origin import CopyOrigin, dead_rows_kept, holder_of
@@ -97,6 +97,8 @@ def tune_server(
     """
     began_at = time.monotonic()
     check_folder(wanted.request.out)
+    given = given_values(wanted.values) if wanted.values is not None else {}
+    log: Iterator[LoggedValues] = read_log(wanted.log) if wanted.log is not None else iter(())
     progress.stage("asking the server")
     source = open_source(wanted.connection_string)
     compare = _command_without_secrets(wanted, source)
@@ -115,7 +117,7 @@ def tune_server(
         _refuse_missing_extensions(source, build)
         refuse_small_disk(source)
     try:
-        read = _read(wanted, source, progress)
+        read = _read(wanted, source, given, log, progress)
     except psycopg.Error as error:
         raise MeasurementError(
             f"{source.name} ended the session while its statements were read ({first_line(error)}): try again"
@@ -178,10 +180,13 @@ def _data(
 # --- Reading.
 
 
-def _read(wanted: ServerRequest, source: SourceServer, progress: Progress) -> _Read:
-    """The statements with their values, and their plans on the source."""
-    given = given_values(wanted.values) if wanted.values is not None else {}
-    log: Iterator[LoggedValues] = read_log(wanted.log) if wanted.log is not None else iter(())
+def _read(
+    wanted: ServerRequest, source: SourceServer, given: Given, log: Iterator[LoggedValues], progress: Progress
+) -> _Read:
+    """The statements with their values, and their plans on the source.
+
+    given, log: what the user's files tell of values.
+    """
     progress.stage("reading the statements of the server")
     with source.reading() as session:
         rate = TransactionRate(session)
