@@ -97,7 +97,7 @@ def _shown_by_cold_caches(arms: Sequence[Arm]) -> str:
     shares = "(--cache warm-buffers shares a server)"
     if any(arm.spec.storage.kind != "host" for arm in arms):
         return f"caches are cold, since a storage is given {shares}"
-    varied = {name for arm in arms for name in _varied(arm, arms)}
+    varied = {name for arm in arms for name in arm.spec.settings_unlike(_control_of(arm, arms))}
     for name in sorted(varied.intersection(_OF_READING)):
         return f"caches are cold, since {name} decides how pages are read {shares}"
     return ""
@@ -115,7 +115,8 @@ def _of_arm(arm: Arm, protocol: Protocol) -> str:
 
 def _levels(arm: Arm, arms: Sequence[Arm], level_of: LevelOf) -> dict[str, str]:
     """When a change takes effect of each setting in which an arm and its control differ."""
-    return {name: level_of(arm.spec.build, name) for name in _varied(arm, arms)}
+    varied = arm.spec.settings_unlike(_control_of(arm, arms))
+    return {name: level_of(arm.spec.build, name) for name in varied}
 
 
 def _unlike(arms: Sequence[Arm], levels: Mapping[str, Mapping[str, str]]) -> str:
@@ -150,9 +151,3 @@ def _of_setting(name: str, level: str, one: ArmSpec, other: ArmSpec) -> str:
 
 def _control_of(arm: Arm, arms: Sequence[Arm]) -> ArmSpec:
     return next(each.spec for each in arms if each.role == "control" and each.stratum == arm.stratum)
-
-
-def _varied(arm: Arm, arms: Sequence[Arm]) -> list[str]:
-    """The settings in which an arm and its control differ, by name."""
-    one, other = arm.spec.settings, _control_of(arm, arms).settings
-    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]

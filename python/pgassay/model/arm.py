@@ -1,6 +1,6 @@
 """Arms: one combination of levels each, and everything a trial of it needs to know."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pgassay.model.base import Extended, Frozen
 from pgassay.model.build import Build
@@ -100,6 +100,11 @@ class ArmSpec(Extended):
     def leaves_data_changed(self) -> bool:
         """Whether a trial changes the data: by writing, or as their first reader."""
         return self.workload.writes or not self.dataset.settled
+
+    def settings_unlike(self, other: Self) -> list[str]:
+        """The settings in which two arms differ, by name: also those that one of them has alone."""
+        one, two = self.settings, other.settings
+        return [name for name in sorted(one.keys() | two.keys()) if one.get(name) != two.get(name)]
 
     @property
     def data_identity(self) -> tuple[object, ...]:

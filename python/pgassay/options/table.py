@@ -1,7 +1,7 @@
 """The one table of options: which command, and which kind of file, takes which."""
 
-from pgassay.options.comparison import EvidenceOptions
 from pgassay.options.data import DataOptions
+from pgassay.options.evidence import EvidenceOptions
 from pgassay.options.option import Option, options_of
 from pgassay.options.servers import ServerOptions
 from pgassay.options.sizing import SizeOptions

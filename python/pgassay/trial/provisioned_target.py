@@ -373,7 +373,6 @@ def _session_names(arms: Sequence[Arm]) -> frozenset[str]:
         for arm in arms
         for other in arms
         if arm.spec.build.bin_directory == other.spec.build.bin_directory
-        for name, value in arm.spec.settings.items()
-        if other.spec.settings.get(name) != value
+        for name in arm.spec.settings_unlike(other.spec)
     }
     return frozenset(name for name in varied if all(classify(each, name) == "session" for each in known))

@@ -9,7 +9,7 @@ from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.plans.explain_plan import read_plans
 from pgassay.plans.findings import misestimates
 from pgassay.plans.plan_comparison import beside
-from pgassay.report.explain.tree import tree_lines
+from pgassay.report.explain.plan_lines import tree_lines
 from pgassay.tune.symptom import plan_line
 
 

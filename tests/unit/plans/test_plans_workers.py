@@ -7,7 +7,7 @@ import pytest
 from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult, PlanNode
 from pgassay.plans.explain_plan import read_plans
 from pgassay.report.explain import explain_page
-from pgassay.report.explain.tree import text_lines, tree_lines
+from pgassay.report.explain.plan_lines import text_lines, tree_lines
 
 FIGURES = "(cost=1.00..2.00 rows=300 width=4) (actual time=1.000..15.000 rows=300.00 loops=3)"
 

@@ -5,14 +5,14 @@
 
 pub mod abort;
 pub mod books;
+pub mod client_thread;
 pub mod log;
 pub mod record;
 pub mod run;
-pub mod seat;
 pub mod spec;
 pub mod stats;
 mod telling;
 
+pub use client_thread::Said;
 pub use run::{Event, run};
-pub use seat::Said;
 pub use spec::PgbenchSpec;

@@ -7,9 +7,9 @@ use pgassay_protocol::Failure;
 
 use super::abort::refusal;
 use super::books::{Books, Seen};
+use super::client_thread::{ClientThread, Said};
 use super::log::TransactionLog;
 use super::record::{Instants, PgbenchProgress, PgbenchRecord};
-use super::seat::{Said, Seat};
 use super::spec::{OfPgbench, PgbenchSpec};
 use crate::client::{Source, Work};
 use crate::clock::{monotonic_ns, sleep_until};
@@ -107,7 +107,7 @@ impl<C: Connector> Rules<C> for OfPgbench {
             Pacer::new(&pace, schedule, worker.thread, worker.throttle.clone())
         });
         sleep_until(start_ns);
-        let seat = Seat {
+        let thread = ClientThread {
             worker,
             given,
             spec: Arc::clone(&self.spec),
@@ -116,7 +116,7 @@ impl<C: Connector> Rules<C> for OfPgbench {
             log,
             end_ns,
         };
-        Ok((seat.run()?, None))
+        Ok((thread.run()?, None))
     }
 }
 

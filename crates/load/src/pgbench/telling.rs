@@ -6,7 +6,7 @@ use pgassay_protocol::Failure;
 
 use super::abort::abort_of;
 use super::books::Seen;
-use super::seat::{Run, Said};
+use super::client_thread::{Run, Said};
 use super::stats::Ending;
 use crate::clock::monotonic_ns;
 use crate::run::queue::Queue;
@@ -15,16 +15,16 @@ use crate::transport::Connector;
 impl<C: Connector> Run<C> {
     pub(super) fn abort(&mut self, index: usize, failure: &Failure) -> Result<(), Failure> {
         self.books.errors.count(failure);
-        let abort = abort_of(&mut self.seat.worker.clients[index], failure);
+        let abort = abort_of(&mut self.thread.worker.clients[index], failure);
         if abort.counts {
             let ending = self.ending(index, monotonic_ns(), None);
             self.count(index, ending)?;
         }
         for message in abort.messages {
-            self.seat.given.say(Said::Error(message));
+            self.thread.given.say(Said::Error(message));
         }
         if let Some(place) = abort.place {
-            self.seat.given.say(Said::Detail(place));
+            self.thread.given.say(Said::Detail(place));
         }
         self.give_up_client(index);
         Ok(())
@@ -32,12 +32,12 @@ impl<C: Connector> Run<C> {
 
     /// The error itself, as --verbose-errors shows it.
     pub(super) fn tell_given_up(&mut self, index: usize) {
-        let client = &mut self.seat.worker.clients[index];
+        let client = &mut self.thread.worker.clients[index];
         let (number, at, failure) = (client.number(), client.failed_at(), client.given_up().cloned());
         if let (Some(failure), Some(interpreter)) = (failure, client.interpreter()) {
             let (script, command) = interpreter.position();
             let text = failure.libpq_text(interpreter.failed_text(at).as_deref());
-            self.seat.given.say(Said::Info(format!(
+            self.thread.given.say(Said::Info(format!(
                 "client {number} got an error in command {command} (SQL) of script {script}; {text}"
             )));
         }
@@ -45,7 +45,7 @@ impl<C: Connector> Run<C> {
 
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn tell_end(&self, index: usize, is_tried_again: bool, spent_us: u64) {
-        let (spec, slot) = (&self.seat.spec, self.slots[index]);
+        let (spec, slot) = (&self.thread.spec, self.slots[index]);
         let what = match is_tried_again {
             true => "repeats the transaction after the error",
             false => "ends the failed transaction",
@@ -59,8 +59,8 @@ impl<C: Connector> Run<C> {
             let percent = 100.0 * spent_us as f64 / limit as f64;
             format!(", {percent:.3}% of the maximum time of tries was used")
         });
-        let number = self.seat.worker.clients[index].number();
-        self.seat.given.say(Said::Info(format!(
+        let number = self.thread.worker.clients[index].number();
+        self.thread.given.say(Said::Info(format!(
             "client {number} {what} (try {}{most}{used})",
             slot.tries
         )));
@@ -68,8 +68,8 @@ impl<C: Connector> Run<C> {
 
     /// From now on the coordinator knows what is due, where there are a rate and progress.
     pub(super) fn begin_queue(&mut self) {
-        let tells = self.seat.spec.progress_s.is_some();
-        let queue = self.seat.pacer.as_ref().filter(|_| tells).map(Queue::of);
+        let tells = self.thread.spec.progress_s.is_some();
+        let queue = self.thread.pacer.as_ref().filter(|_| tells).map(Queue::of);
         self.tells_queue = queue.is_some();
         self.seen().queue = queue;
     }
@@ -82,7 +82,7 @@ impl<C: Connector> Run<C> {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        let shown = &self.seat.given.seen;
+        let shown = &self.thread.given.seen;
         shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,6 +5,7 @@
 //! events or so long, an event that another one spoilt begun again, and the counts that its report is made of.
 
 pub mod books;
+pub mod client_thread;
 pub mod digits;
 pub mod distribution;
 pub mod micro;
@@ -15,7 +16,6 @@ pub mod record;
 pub mod rows;
 pub mod run;
 pub mod scripts;
-pub mod seat;
 pub mod spec;
 pub mod unique;
 

@@ -8,8 +8,8 @@ use pgassay_pgbench::random::ThreadStreams;
 use pgassay_protocol::Failure;
 
 use super::books::{Books, Seen};
+use super::client_thread::ClientThread;
 use super::record::{SysbenchProgress, SysbenchRecord};
-use super::seat::Seat;
 use super::spec::SysbenchSpec;
 use crate::client::{Source, Work};
 use crate::clock::{Schedule, monotonic_ns, sleep_until};
@@ -95,7 +95,7 @@ impl<C: Connector> Rules<C> for OfSysbench {
             )?),
         };
         sleep_until(start_ns);
-        let seat = Seat {
+        let thread = ClientThread {
             worker,
             spec: Arc::clone(&self.spec),
             pacer,
@@ -105,7 +105,7 @@ impl<C: Connector> Rules<C> for OfSysbench {
             counts_from_ns: schedule.measured_from_ns,
             end_ns: schedule.measured_to_ns,
         };
-        Ok(seat.run())
+        Ok(thread.run())
     }
 }
 

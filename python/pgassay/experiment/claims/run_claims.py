@@ -28,7 +28,7 @@ from pgassay.experiment.running.results_folder import check_folder
 from pgassay.experiment.running.run_experiment import host_lock, parse_told, resume_held, run_parsed
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
-from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state

@@ -33,7 +33,7 @@ from pgassay.experiment.planning.experiment_file import (
 )
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
-from pgassay.options.comparison import BLOCKS_MAX
+from pgassay.options.evidence import BLOCKS_MAX
 from pgassay.options.option import GATE_FILE
 from pgassay.value_syntax.quantities import seconds
 

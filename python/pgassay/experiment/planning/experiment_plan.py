@@ -37,7 +37,7 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Environment, EvidenceUnit, Experiment, StatisticalContract
 from pgassay.model.storage import PriceFacts, StorageSpec
 from pgassay.model.workload import WorkloadSpec
-from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.storage.parse import prices_of
 from pgassay.workloads.metric import metric_of
 

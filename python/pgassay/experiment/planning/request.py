@@ -7,8 +7,8 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import READINGS, CacheState, Contrast, Protocol
-from pgassay.options.comparison import EvidenceOptions
 from pgassay.options.data import DataOptions
+from pgassay.options.evidence import EvidenceOptions
 from pgassay.options.option import lacking
 from pgassay.options.servers import ServerOptions
 from pgassay.options.table import given

@@ -25,7 +25,7 @@ from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.model.workload import WorkloadSpec
-from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.record.experiment_lock import held, is_held
 from pgassay.terminal.fleet import FleetView
 from pgassay.words import duration_rounded, join, plural, size

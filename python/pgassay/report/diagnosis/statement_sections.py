@@ -6,7 +6,7 @@ from pgassay.analysis.diagnosis.sessions import IN_TRANSACTION
 from pgassay.model.running_server.diagnosis import Diagnosis, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.report import text
-from pgassay.report.explain.tree import tree_lines
+from pgassay.report.explain.plan_lines import tree_lines
 from pgassay.report.section import (
     HTML,
     MARKDOWN,

@@ -7,7 +7,7 @@ from pgassay.model.plans.executed_plan import PlanChanged
 from pgassay.plans.experiment_plans import ArmPlan, arm_plans
 from pgassay.plans.node_wording import milliseconds
 from pgassay.report.compare.material import Material
-from pgassay.report.explain.tree import heading, tree_lines
+from pgassay.report.explain.plan_lines import heading, tree_lines
 from pgassay.report.section import (
     EVERYWHERE,
     HTML,

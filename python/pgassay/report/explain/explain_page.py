@@ -6,7 +6,7 @@ from functools import partial
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
 from pgassay.plans.node_wording import milliseconds
-from pgassay.report.explain.tree import heading, narrowed, text_lines, tree_lines
+from pgassay.report.explain.plan_lines import heading, narrowed, text_lines, tree_lines
 from pgassay.report.page import Page
 from pgassay.report.section import (
     EVERYWHERE,

@@ -21,7 +21,7 @@ from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.experiment.running.stopping_rules import Wanted
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
-from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.candidate import Candidate

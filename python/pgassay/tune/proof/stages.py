@@ -25,7 +25,7 @@ from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.experiment.running.stopping_rules import Wanted, decided_arms
 from pgassay.model.arm import ArmSpec
 from pgassay.model.result import CompareResult
-from pgassay.options.comparison import BLOCKS_MAX
+from pgassay.options.evidence import BLOCKS_MAX
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER

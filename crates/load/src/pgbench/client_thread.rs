@@ -45,7 +45,7 @@ pub(super) struct Slot {
 }
 
 /// A thread with all that it needs.
-pub(super) struct Seat<C: Connector> {
+pub(super) struct ClientThread<C: Connector> {
     /// Clients and their events.
     pub worker: Worker<C>,
     /// Connections, messages, and what the coordinator reads of the counts meanwhile.
@@ -66,7 +66,7 @@ pub(super) struct Seat<C: Connector> {
 type Finished = Result<Books, Failure>;
 
 pub(super) struct Run<C: Connector> {
-    pub(super) seat: Seat<C>,
+    pub(super) thread: ClientThread<C>,
     pub(super) slots: Vec<Slot>,
     pub(super) books: Books,
     running: usize,
@@ -76,7 +76,7 @@ pub(super) struct Run<C: Connector> {
     pub(super) tells_queue: bool,
 }
 
-impl<C: Connector> Seat<C> {
+impl<C: Connector> ClientThread<C> {
     /// Runs all transactions of the thread's clients.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl<C: Connector> Seat<C> {
         let commands = self.programs.offsets.last().copied().unwrap_or(0);
         let books = Books::new(self.programs.programs.len(), commands);
         let mut run = Run {
-            seat: self,
+            thread: self,
             slots: vec![Slot::default(); count],
             books,
             running: count,
@@ -104,8 +104,8 @@ impl<C: Connector> Seat<C> {
 impl<C: Connector> Run<C> {
     fn prepare(&mut self) {
         self.begin_queue();
-        let spec = &self.seat.spec;
-        for client in &mut self.seat.worker.clients {
+        let spec = &self.thread.spec;
+        for client in &mut self.thread.worker.clients {
             if let Some(interpreter) = client.interpreter() {
                 if spec.times_commands {
                     interpreter.take_times();
@@ -115,7 +115,7 @@ impl<C: Connector> Run<C> {
                 }
             }
         }
-        if let Some(log) = &mut self.seat.log {
+        if let Some(log) = &mut self.thread.log {
             log.start();
         }
     }
@@ -127,21 +127,21 @@ impl<C: Connector> Run<C> {
         }
         let mut ready = Vec::new();
         while self.running > 0 && !self.is_stopped {
-            self.seat.worker.wait()?;
-            for index in std::mem::take(&mut self.seat.worker.again) {
+            self.thread.worker.wait()?;
+            for index in std::mem::take(&mut self.thread.worker.again) {
                 self.follow(index, Ok(Outcome::Committed))?;
             }
             self.wake_sleepers()?;
             ready.clear();
-            ready.extend(self.seat.worker.ready());
-            if self.seat.worker.shared.stop.load(Ordering::Relaxed) {
+            ready.extend(self.thread.worker.ready());
+            if self.thread.worker.shared.stop.load(Ordering::Relaxed) {
                 break;
             }
             for &event in &ready {
                 if self.slots[event.index].is_over {
                     continue;
                 }
-                let outcome = self.seat.worker.serve(event);
+                let outcome = self.thread.worker.serve(event);
                 self.follow(event.index, outcome)?;
             }
         }
@@ -149,21 +149,21 @@ impl<C: Connector> Run<C> {
     }
 
     fn wake_sleepers(&mut self) -> Result<(), Failure> {
-        while let Some(&Reverse((until_ns, index))) = self.seat.worker.sleepers.peek() {
+        while let Some(&Reverse((until_ns, index))) = self.thread.worker.sleepers.peek() {
             let now_ns = monotonic_ns();
             if until_ns > now_ns {
                 break;
             }
-            self.seat.worker.sleepers.pop();
+            self.thread.worker.sleepers.pop();
             let outcome = if self.slots[index].is_throttled {
                 self.slots[index].is_throttled = false;
-                if now_ns >= self.seat.end_ns {
+                if now_ns >= self.thread.end_ns {
                     self.finish(index);
                     continue;
                 }
                 self.begin(index, now_ns)
             } else {
-                self.seat.worker.clients[index].go_on(now_ns)
+                self.thread.worker.clients[index].go_on(now_ns)
             };
             self.follow_begun(index, outcome)?;
         }
@@ -172,22 +172,22 @@ impl<C: Connector> Run<C> {
 
     /// Chooses a client's next script, and begins it now or when it is due.
     fn begin_next(&mut self, index: usize, now_ns: u64) -> Result<Result<Outcome, Failure>, Failure> {
-        let script = self.seat.programs.choose(&mut self.seat.worker.choose);
+        let script = self.thread.programs.choose(&mut self.thread.worker.choose);
         let slot = &mut self.slots[index];
         (slot.script, slot.tries, slot.due_ns) = (script, 1, now_ns);
-        if self.seat.spec.is_traced {
+        if self.thread.spec.is_traced {
             let (number, name) = (
-                self.seat.worker.clients[index].number(),
-                &self.seat.programs.programs[script].name,
+                self.thread.worker.clients[index].number(),
+                &self.thread.programs.programs[script].name,
             );
             eprintln!("pgbench: client {number} executing script \"{name}\"");
         }
-        if now_ns >= self.seat.end_ns {
+        if now_ns >= self.thread.end_ns {
             self.finish(index);
             return Ok(Ok(Outcome::Waiting));
         }
-        let limit_us = self.seat.spec.latency_limit_us;
-        while let Some(pacer) = &mut self.seat.pacer {
+        let limit_us = self.thread.spec.latency_limit_us;
+        while let Some(pacer) = &mut self.thread.pacer {
             let due_ns = pacer.take();
             if self.tells_queue {
                 self.take_of_queue();
@@ -201,7 +201,7 @@ impl<C: Connector> Run<C> {
                 }
                 continue;
             }
-            if due_ns > self.seat.end_ns {
+            if due_ns > self.thread.end_ns {
                 self.finish(index);
                 return Ok(Ok(Outcome::Waiting));
             }
@@ -216,17 +216,17 @@ impl<C: Connector> Run<C> {
 
     /// Begins a transaction, on a connection of its own where each has one.
     fn begin(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
-        let worker = &mut self.seat.worker;
+        let worker = &mut self.thread.worker;
         let client = &mut worker.clients[index];
         let mut began_ns = now_ns;
         if !client.is_connected() {
-            match self.seat.given.connector.connect() {
+            match self.thread.given.connector.connect() {
                 Ok(connection) => client.connect(connection),
                 Err(failure) => {
                     self.books.errors.count_refused(&failure);
                     let number = client.number();
-                    self.seat.given.say(Said::Error(refusal(failure).message));
-                    self.seat.given.say(Said::Error(format!(
+                    self.thread.given.say(Said::Error(refusal(failure).message));
+                    self.thread.given.say(Said::Error(format!(
                         "client {number} aborted while establishing connection"
                     )));
                     self.give_up_client(index);
@@ -240,7 +240,7 @@ impl<C: Connector> Run<C> {
         }
         let slot = &mut self.slots[index];
         slot.began_ns = began_ns;
-        if self.seat.pacer.is_none() {
+        if self.thread.pacer.is_none() {
             slot.due_ns = began_ns;
         }
         client.begin_script(slot.script, began_ns)
@@ -250,7 +250,7 @@ impl<C: Connector> Run<C> {
     fn follow_begun(&mut self, index: usize, outcome: Result<Outcome, Failure>) -> Result<(), Failure> {
         match outcome {
             Ok(Outcome::Committed) => {
-                self.seat.worker.again.push(index);
+                self.thread.worker.again.push(index);
                 Ok(())
             }
             other => self.follow(index, other),
@@ -260,10 +260,10 @@ impl<C: Connector> Run<C> {
     /// What comes after a client's outcome.
     fn follow(&mut self, index: usize, outcome: Result<Outcome, Failure>) -> Result<(), Failure> {
         match outcome {
-            Ok(Outcome::Waiting | Outcome::Prepared) => self.seat.worker.watch_sending(index),
+            Ok(Outcome::Waiting | Outcome::Prepared) => self.thread.worker.watch_sending(index),
             Ok(Outcome::Sleeping(until_ns)) => {
-                self.seat.worker.sleepers.push(Reverse((until_ns, index)));
-                self.seat.worker.watch_sending(index)
+                self.thread.worker.sleepers.push(Reverse((until_ns, index)));
+                self.thread.worker.watch_sending(index)
             }
             Ok(Outcome::Committed) => self.end_transaction(index, None),
             Ok(Outcome::GivenUp) => self.given_up(index),
@@ -273,8 +273,8 @@ impl<C: Connector> Run<C> {
 
     fn given_up(&mut self, index: usize) -> Result<(), Failure> {
         let now_ns = monotonic_ns();
-        let spec = Arc::clone(&self.seat.spec);
-        let client = &mut self.seat.worker.clients[index];
+        let spec = Arc::clone(&self.thread.spec);
+        let client = &mut self.thread.worker.clients[index];
         let kind = FailureKind::of(client.given_up());
         let command = client
             .interpreter()
@@ -282,12 +282,12 @@ impl<C: Connector> Run<C> {
         if spec.tells_errors {
             self.tell_given_up(index);
         }
-        if now_ns >= self.seat.end_ns {
+        if now_ns >= self.thread.end_ns {
             // As in pgbench: what failed when time was over is not counted.
             self.finish(index);
             return Ok(());
         }
-        if let Some(why) = self.seat.worker.clients[index].given_up() {
+        if let Some(why) = self.thread.worker.clients[index].given_up() {
             self.books.errors.count(why);
         }
         let slot = self.slots[index];
@@ -304,15 +304,15 @@ impl<C: Connector> Run<C> {
         }
         self.slots[index].tries += 1;
         self.books.commands[command].1 += 1;
-        let outcome = self.seat.worker.clients[index].begin_again(now_ns);
+        let outcome = self.thread.worker.clients[index].begin_again(now_ns);
         self.follow_begun(index, outcome)
     }
 
     fn end_transaction(&mut self, index: usize, failed: Option<FailureKind>) -> Result<(), Failure> {
         let mut now_ns = monotonic_ns();
         self.count(index, self.ending(index, now_ns, failed))?;
-        if self.seat.spec.connects_each {
-            self.seat.worker.clients[index].disconnect();
+        if self.thread.spec.connects_each {
+            self.thread.worker.clients[index].disconnect();
             let closed_ns = monotonic_ns();
             self.books.connecting_ns += closed_ns - now_ns;
             now_ns = closed_ns;
@@ -342,49 +342,49 @@ impl<C: Connector> Run<C> {
         let slot = &mut self.slots[index];
         slot.ended += 1;
         let line = Line {
-            client: self.seat.worker.clients[index].number(),
+            client: self.thread.worker.clients[index].number(),
             transaction: slot.ended,
             script: slot.script,
             ending,
             tries: slot.tries,
         };
-        let limit_us = self.seat.spec.latency_limit_us;
+        let limit_us = self.thread.spec.latency_limit_us;
         self.books
-            .count(&line, limit_us, self.seat.log.as_mut())
+            .count(&line, limit_us, self.thread.log.as_mut())
             .map_err(|error| Failure::client(format!("could not write the log: {error}")))?;
-        if self.seat.spec.progress_s.is_some() {
+        if self.thread.spec.progress_s.is_some() {
             self.show(ending);
         }
         Ok(())
     }
 
     fn is_last(&self, index: usize, now_ns: u64) -> bool {
-        let most = self.seat.spec.transactions;
-        most.is_some_and(|most| self.slots[index].ended >= most) || now_ns >= self.seat.end_ns
+        let most = self.thread.spec.transactions;
+        most.is_some_and(|most| self.slots[index].ended >= most) || now_ns >= self.thread.end_ns
     }
 
     fn finish(&mut self, index: usize) {
         if !self.slots[index].is_over {
             self.slots[index].is_over = true;
             self.running -= 1;
-            self.seat.worker.clients[index].disconnect();
+            self.thread.worker.clients[index].disconnect();
         }
     }
 
     pub(super) fn give_up_client(&mut self, index: usize) {
         self.finish(index);
         self.books.aborted += 1;
-        self.is_stopped |= self.seat.spec.exits_on_abort;
+        self.is_stopped |= self.thread.spec.exits_on_abort;
     }
 
     fn close(mut self) -> Finished {
-        for client in &mut self.seat.worker.clients {
+        for client in &mut self.thread.worker.clients {
             if let Some(times) = client.interpreter().and_then(|interpreter| interpreter.times()) {
                 self.books.times.merge(times);
             }
             client.disconnect();
         }
-        if let Some(log) = self.seat.log.take() {
+        if let Some(log) = self.thread.log.take() {
             log.finish()
                 .map_err(|error| Failure::client(format!("could not write the log: {error}")))?;
         }

@@ -38,7 +38,7 @@ struct Slot {
 }
 
 /// A thread with all that it needs.
-pub struct Seat<C: Connector> {
+pub struct ClientThread<C: Connector> {
     /// Connections and their events.
     pub worker: Worker<C>,
     /// The run.
@@ -58,7 +58,7 @@ pub struct Seat<C: Connector> {
 }
 
 struct Run<C: Connector> {
-    seat: Seat<C>,
+    thread: ClientThread<C>,
     slots: Vec<Slot>,
     books: Books,
     /// Events that are due and were not begun yet, by when they were.
@@ -66,7 +66,7 @@ struct Run<C: Connector> {
     running: usize,
 }
 
-impl<C: Connector> Seat<C> {
+impl<C: Connector> ClientThread<C> {
     /// Runs all events of the thread's connections; what was counted, and what ended them before their time: a
     /// connection was lost, a statement failed for good, or the system refused what the thread needs.
     pub fn run(self) -> (Books, Option<Failure>) {
@@ -74,7 +74,7 @@ impl<C: Connector> Seat<C> {
         let tells = self.spec.report_interval_s.is_some();
         let queue = self.pacer.as_ref().filter(|_| tells).map(Queue::of);
         let mut run = Run {
-            seat: self,
+            thread: self,
             slots: vec![Slot::default(); count],
             books: Books {
                 connections: vec![OfConnection::default(); count],
@@ -87,7 +87,7 @@ impl<C: Connector> Seat<C> {
         let (times, outcome) = ThreadTimes::during(|| run.all_events());
         let failure = outcome.err();
         // Of a run that another thread's failure ended nothing more was due.
-        if failure.is_none() && !run.seat.worker.shared.stop.load(Ordering::Relaxed) {
+        if failure.is_none() && !run.thread.worker.shared.stop.load(Ordering::Relaxed) {
             run.count_the_queue();
         }
         run.books.times_of_threads = times;
@@ -103,20 +103,20 @@ impl<C: Connector> Run<C> {
         }
         let mut ready = Vec::new();
         while self.running > 0 {
-            self.seat.worker.wait()?;
-            for index in std::mem::take(&mut self.seat.worker.again) {
+            self.thread.worker.wait()?;
+            for index in std::mem::take(&mut self.thread.worker.again) {
                 self.follow(index, Outcome::Committed)?;
             }
             self.wake_sleepers()?;
             self.take_opened()?;
             ready.clear();
-            ready.extend(self.seat.worker.ready());
-            if self.seat.worker.shared.stop.load(Ordering::Relaxed) {
+            ready.extend(self.thread.worker.ready());
+            if self.thread.worker.shared.stop.load(Ordering::Relaxed) {
                 break;
             }
             for &event in &ready {
                 if !self.slots[event.index].is_over {
-                    let outcome = self.seat.worker.serve(event)?;
+                    let outcome = self.thread.worker.serve(event)?;
                     self.follow(event.index, outcome)?;
                 }
             }
@@ -125,12 +125,12 @@ impl<C: Connector> Run<C> {
     }
 
     fn wake_sleepers(&mut self) -> Result<(), Failure> {
-        while let Some(&Reverse((until_ns, index))) = self.seat.worker.sleepers.peek() {
+        while let Some(&Reverse((until_ns, index))) = self.thread.worker.sleepers.peek() {
             let now_ns = monotonic_ns();
             if until_ns > now_ns {
                 break;
             }
-            self.seat.worker.sleepers.pop();
+            self.thread.worker.sleepers.pop();
             self.slots[index].is_throttled = false;
             let outcome = self.begin(index, now_ns)?;
             self.follow(index, outcome)?;
@@ -146,9 +146,9 @@ impl<C: Connector> Run<C> {
                     self.slots[index].is_reconnecting = false;
                     self.end_event(index)?
                 }
-                Outcome::Waiting | Outcome::Prepared => return self.seat.worker.watch_sending(index),
+                Outcome::Waiting | Outcome::Prepared => return self.thread.worker.watch_sending(index),
                 Outcome::Sleeping(until_ns) => {
-                    self.seat.worker.sleepers.push(Reverse((until_ns, index)));
+                    self.thread.worker.sleepers.push(Reverse((until_ns, index)));
                     return Ok(());
                 }
                 Outcome::Committed if self.slots[index].is_closing => {
@@ -162,7 +162,7 @@ impl<C: Connector> Run<C> {
             };
         }
         match outcome {
-            Outcome::Committed => self.seat.worker.again.push(index),
+            Outcome::Committed => self.thread.worker.again.push(index),
             _ => return self.follow(index, outcome),
         }
         Ok(())
@@ -177,24 +177,24 @@ impl<C: Connector> Run<C> {
     /// Has a connection opened anew where its events are that many; `true` where it is (check_reconnect in
     /// src/lua/oltp_common.lua).
     fn reconnects(&mut self, index: usize) -> Result<bool, Failure> {
-        let (Some(opener), slot) = (&self.seat.opener, &mut self.slots[index]) else {
+        let (Some(opener), slot) = (&self.thread.opener, &mut self.slots[index]) else {
             return Ok(false);
         };
         slot.events += 1;
-        if slot.events < self.seat.spec.reconnect_after {
+        if slot.events < self.thread.spec.reconnect_after {
             return Ok(false);
         }
         (slot.events, slot.is_reconnecting) = (0, true);
-        self.seat.worker.clients[index].disconnect();
-        self.seat.worker.is_waiting_to_send[index] = false;
+        self.thread.worker.clients[index].disconnect();
+        self.thread.worker.is_waiting_to_send[index] = false;
         opener.open(index)?;
         Ok(true)
     }
 
     /// Goes on with the connections that were opened anew.
     fn take_opened(&mut self) -> Result<(), Failure> {
-        while let Some(opened) = self.seat.opener.as_ref().and_then(Opener::next) {
-            let (index, worker) = (opened.slot, &mut self.seat.worker);
+        while let Some(opened) = self.thread.opener.as_ref().and_then(Opener::next) {
+            let (index, worker) = (opened.slot, &mut self.thread.worker);
             let connection = opened
                 .outcome
                 .map_err(|failure| failure.within("a connection could not be opened again"))?;
@@ -202,9 +202,9 @@ impl<C: Connector> Run<C> {
             client.connect(connection);
             watch(&worker.poll, client, index)?;
             let outcome = client.prepare()?;
-            if monotonic_ns() >= self.seat.counts_from_ns {
+            if monotonic_ns() >= self.thread.counts_from_ns {
                 self.books.reconnects += 1;
-                if self.seat.spec.report_interval_s.is_some() {
+                if self.thread.spec.report_interval_s.is_some() {
                     self.seen(|seen| seen.reconnects += 1);
                 }
             }
@@ -215,20 +215,20 @@ impl<C: Connector> Run<C> {
 
     /// Begins a connection's next event, now or when it is due.
     fn begin_next(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
-        if now_ns >= self.seat.end_ns || !self.is_within_events(now_ns) {
+        if now_ns >= self.thread.end_ns || !self.is_within_events(now_ns) {
             return self.close(index);
         }
         self.slots[index].due_ns = now_ns;
-        if self.seat.pacer.is_some() {
+        if self.thread.pacer.is_some() {
             self.gather_due(now_ns);
-            let due_ns = match (self.due.pop_front(), &mut self.seat.pacer) {
+            let due_ns = match (self.due.pop_front(), &mut self.thread.pacer) {
                 (None, Some(pacer)) => pacer.take(),
                 (due, _) => due.unwrap_or(now_ns),
             };
-            if due_ns >= self.seat.end_ns {
+            if due_ns >= self.thread.end_ns {
                 return self.close(index);
             }
-            if self.seat.spec.report_interval_s.is_some() {
+            if self.thread.spec.report_interval_s.is_some() {
                 self.take_of_queue();
             }
             let slot = &mut self.slots[index];
@@ -243,14 +243,14 @@ impl<C: Connector> Run<C> {
 
     /// Takes one of the events that all connections share.
     fn is_within_events(&self, now_ns: u64) -> bool {
-        let Some(most) = self.seat.spec.events else {
+        let Some(most) = self.thread.spec.events else {
             return true;
         };
-        now_ns < self.seat.counts_from_ns || self.seat.begun.fetch_add(1, Ordering::Relaxed) < most
+        now_ns < self.thread.counts_from_ns || self.thread.begun.fetch_add(1, Ordering::Relaxed) < most
     }
 
     fn gather_due(&mut self, now_ns: u64) {
-        if let Some(pacer) = &mut self.seat.pacer {
+        if let Some(pacer) = &mut self.thread.pacer {
             while pacer.due_ns() <= now_ns {
                 self.due.push_back(pacer.take());
             }
@@ -259,37 +259,37 @@ impl<C: Connector> Run<C> {
 
     fn begin(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
         self.slots[index].began_ns = now_ns;
-        if self.seat.pacer.is_some() && self.seat.spec.report_interval_s.is_some() {
+        if self.thread.pacer.is_some() && self.thread.spec.report_interval_s.is_some() {
             self.show_running();
         }
-        let worker = &mut self.seat.worker;
+        let worker = &mut self.thread.worker;
         worker.clients[index].begin(now_ns, &mut worker.choose)
     }
 
     /// The same event with other values: its time goes on.
     fn begin_again(&mut self, index: usize) -> Result<Outcome, Failure> {
         let now_ns = monotonic_ns();
-        if now_ns >= self.seat.counts_from_ns {
-            if let Some(why) = self.seat.worker.clients[index].given_up() {
+        if now_ns >= self.thread.counts_from_ns {
+            if let Some(why) = self.thread.worker.clients[index].given_up() {
                 self.books.errors.count(why);
             }
-            if self.seat.spec.report_interval_s.is_some() {
+            if self.thread.spec.report_interval_s.is_some() {
                 self.seen(|seen| seen.errors += 1);
             }
         }
-        let worker = &mut self.seat.worker;
+        let worker = &mut self.thread.worker;
         worker.clients[index].begin(now_ns, &mut worker.choose)
     }
 
     fn count(&mut self, index: usize, now_ns: u64) {
         let slot = self.slots[index];
-        if now_ns < self.seat.counts_from_ns {
-            self.seat.worker.clients[index].take_queries();
+        if now_ns < self.thread.counts_from_ns {
+            self.thread.worker.clients[index].take_queries();
             return;
         }
         let latency_ns = now_ns.saturating_sub(slot.began_ns);
         self.books.latency.count(latency_ns);
-        if self.seat.pacer.is_some() {
+        if self.thread.pacer.is_some() {
             self.books.from_due.count(now_ns.saturating_sub(slot.due_ns));
             self.gather_due(now_ns);
         }
@@ -297,7 +297,7 @@ impl<C: Connector> Run<C> {
         of_connection.events += 1;
         of_connection.busy_ns += u128::from(latency_ns);
         let queries = self.count_queries(index);
-        if self.seat.spec.report_interval_s.is_some() {
+        if self.thread.spec.report_interval_s.is_some() {
             self.seen(|seen| {
                 seen.latency.count(latency_ns);
                 seen.queries.merge(queries);
@@ -309,7 +309,7 @@ impl<C: Connector> Run<C> {
     }
 
     fn count_queries(&mut self, index: usize) -> Queries {
-        let queries = self.seat.worker.clients[index].take_queries();
+        let queries = self.thread.worker.clients[index].take_queries();
         self.books.queries.merge(queries);
         queries
     }
@@ -323,12 +323,12 @@ impl<C: Connector> Run<C> {
     }
 
     fn show_running(&self) {
-        let running = self.running - self.seat.worker.sleepers.len().min(self.running);
+        let running = self.running - self.thread.worker.sleepers.len().min(self.running);
         self.seen(|seen| seen.running = running);
     }
 
     fn seen(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.seat.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.thread.seen.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Ends a connection, once it has sent what it had gathered.
@@ -337,7 +337,7 @@ impl<C: Connector> Run<C> {
             return Ok(Outcome::Waiting);
         }
         self.slots[index].is_closing = true;
-        match self.seat.worker.clients[index].send_rest()? {
+        match self.thread.worker.clients[index].send_rest()? {
             Outcome::Committed => {
                 self.finish(index);
                 Ok(Outcome::Waiting)
@@ -350,15 +350,15 @@ impl<C: Connector> Run<C> {
         if !self.slots[index].is_over {
             self.slots[index].is_over = true;
             self.running -= 1;
-            self.seat.worker.clients[index].disconnect();
+            self.thread.worker.clients[index].disconnect();
         }
     }
 
     /// What was due before the end and never begun.
     fn count_the_queue(&mut self) {
-        if self.seat.end_ns != u64::MAX {
-            self.gather_due(self.seat.end_ns);
-            self.books.queued = self.due.iter().filter(|&&due| due < self.seat.end_ns).count() as u64;
+        if self.thread.end_ns != u64::MAX {
+            self.gather_due(self.thread.end_ns);
+            self.books.queued = self.due.iter().filter(|&&due| due < self.thread.end_ns).count() as u64;
         }
     }
 }
