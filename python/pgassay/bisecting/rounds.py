@@ -29,7 +29,7 @@ from pgassay.record import layout
 from pgassay.record.documents import read_model
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.experiment_lock import held, holder, is_held
-from pgassay.words import join
+from pgassay.words import join, plural
 
 STATE_FILE = "bisect.json"
 NEW_FOLDER = "name a new folder with --out"
@@ -114,6 +114,21 @@ def recalled(out: Path, made: BisectionState) -> BisectionState:
             f"{out} was searched with a different {join(changed)}: use the same, or {NEW_FOLDER}"
         )
     return state.model_copy(update={"places": made.places})
+
+
+def announced(found: BisectionRound, state: BisectionState, left: int) -> tuple[str, str]:
+    """What a round is called, and what is said at its start; left: how many places may still be the one."""
+    names = [place.name for place in state.places]
+    count = len(names) - 1
+    ends = join([names[found.low], names[found.high]])
+    if found == state.rounds[0]:
+        unit = "commit" if state.kind == "commits" else "build"
+        return "the two ends", f"the two ends first: {ends}, {plural(count, unit)} after the first"
+    what = f"round {found.folder.rpartition('-')[2]}"
+    standing = f"{left} left" if left < count else "all are candidates"
+    if not found.places:
+        return what, f"{what}: {ends}, with no other server between them; {standing}"
+    return what, f"{what}: {join([names[place] for place in found.places])} between both ends; {standing}"
 
 
 def run_round(

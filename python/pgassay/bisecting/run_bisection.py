@@ -19,6 +19,7 @@ from pgassay.bisecting.rounds import (
     FolderHold,
     RoundProgress,
     RoundRun,
+    announced,
     blocks_of,
     failing_places,
     places_that_do_not_start,
@@ -354,14 +355,8 @@ class _Run:
             self._provide(place)
         if found not in self.state.rounds:
             self._write(rounds=(*self.state.rounds, found))
-        names = [self.state.places[place].name for place in found.places]
-        what = f"round {found.folder.rpartition('-')[2]}" if names else "the two ends"
-        if names:
-            self._progress.message(f"{what}: {join(names)} between both ends; {self._standing()}")
-        else:
-            count = plural(len(self.state.places) - 1, "commit" if self.state.kind == "commits" else "build")
-            ends = [self.state.places[place].name for place in (found.low, found.high)]
-            self._progress.message(f"{what} first: {join(ends)}, {count} after the first")
+        what, message = announced(found, self.state, sum(len(part.left()) for part in self._search.parts))
+        self._progress.message(message)
         told = RoundProgress(self._progress, what, self._said)
         with self._lock() as left_s:
             failing = places_that_do_not_start(found, self.state.places)
@@ -379,10 +374,6 @@ class _Run:
                 f"{self._out / found.folder}' shows its trials"
             )
         return stored
-
-    def _standing(self) -> str:
-        left = sum(len(part.left()) for part in self._search.parts)
-        return f"{left} left" if left < self._search.last else "all are candidates"
 
     def _read(self, found: BisectionRound) -> None:
         """Take what a round has recorded that was not counted yet."""

@@ -53,6 +53,33 @@ def test_equal_programs_on_both_sides_leave_one_commit() -> None:
     assert search.is_found(search.parts[0])
 
 
+def test_one_commit_that_equal_programs_leave_is_judged_by_the_ends_alone() -> None:
+    """Of places that build what an end does none is chosen, which would come to nothing again and again."""
+    search = Search(100)
+    search.alike(0, 59)
+    search.alike(60, 100)
+    for block in _line().blocks:
+        wanted = search.next_round()
+        if wanted is None:
+            break
+        assert wanted.members == (0, 100)
+        search.observe(wanted.part, block)
+    assert len(search.blocks) >= 2
+    assert search.next_round() is None
+    assert search.is_found(search.parts[0])
+    assert search.parts[0].left() == [60]
+
+
+def test_equal_ends_of_a_part_are_given_up() -> None:
+    search = Search(100)
+    search.alike(0, 59)
+    search.alike(60, 100)
+    while (wanted := search.next_round()) is not None:
+        for shift in np.linspace(-0.02, 0.02, wanted.blocks):
+            search.observe(wanted.part, MeasuredBlock((0, 0, 100), (shift, 0.002 - shift, 0.001 * shift)))
+    assert search.parts[0].is_stepless
+
+
 def test_around_a_likely_commit_both_of_its_sides_are_measured() -> None:
     line = _line()
     for shift in (0.0, 0.01):

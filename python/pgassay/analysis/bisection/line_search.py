@@ -220,17 +220,28 @@ class Line:
         """What to measure next, both ends aside: at the quarters of the posterior, or around its peak.
 
         Around one commit that is likely: the last before it that can be measured, and the first from it on.
+        What has the programs of an end needs no trial of its own; () where that leaves nothing.
         """
         posterior = self.posterior()
         peak = int(posterior.argmax())
         below = _nearest(range(peak - 1, -1, -1), untestable)
         above = _nearest(range(peak, self.last + 1), untestable)
+        ends = self.same_as(0) | self.same_as(self.last)
         if posterior[below + 1 : above + 1].sum() >= _SURE:
-            return tuple(place for place in (below, above) if 0 < place < self.last)
+            return tuple(place for place in (below, above) if place not in ends)
         cumulated = posterior.cumsum()
         wanted = ((number + 1) / (CANDIDATES_MAX + 1) for number in range(CANDIDATES_MAX))
-        found = {self._place_at(cumulated, share, untestable) for share in wanted}
-        return tuple(sorted(place for place in found if 0 < place < self.last))
+        found = {self._place_at(cumulated, share, untestable) for share in wanted} - ends
+        return tuple(sorted(found or self._parting(cumulated, ends.union(untestable))))
+
+    def _parting(self, cumulated: FloatArray, passed_over: Collection[int]) -> list[int]:
+        """The place that parts the posterior most evenly, of those that part it; [] without one."""
+        parts = [
+            (abs(float(cumulated[place]) - 0.5), place)
+            for place in range(1, self.last)
+            if 0 < cumulated[place] < cumulated[-1] and place not in passed_over
+        ]
+        return [min(parts)[1]] if parts else []
 
     def _place_at(self, cumulated: FloatArray, share: float, untestable: Collection[int]) -> int:
         """The place that parts the posterior so, or one next to it that was measured: it is built already."""

@@ -49,7 +49,7 @@ class LinePart:
 
 @dataclass(frozen=True)
 class Round:
-    """What is measured next: blocks of both ends of a part and these places between them."""
+    """What is measured next: blocks of both ends of a part and these places between them, () for none."""
 
     part: LinePart
     places: tuple[int, ...]
@@ -97,7 +97,9 @@ class Search:
             places = part.line.next_places(untestable)
             if not places and part.line.has_step:
                 continue
-            return Round(part, tuple(part.low + place for place in places), part.line.blocks_wanted())
+            # A round of both ends alone is over once they are told apart.
+            blocks = part.line.blocks_wanted() if places else STEPLESS_BLOCKS - len(part.line.blocks)
+            return Round(part, tuple(part.low + place for place in places), blocks)
         return None
 
     def observe(self, part: LinePart, block: MeasuredBlock) -> None:
