@@ -10,7 +10,7 @@ import report_examples as examples
 from pgassay.bisecting import rounds
 from pgassay.errors import MeasurementError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.further_results.bisection import BisectionRound, Place
+from pgassay.model.further_results.bisection import BisectionRound, BisectionState, Place
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment
 
@@ -46,6 +46,19 @@ def test_a_seed_gives_each_round_an_order_of_its_own(asked: list[CompareRequest]
 def test_without_a_seed_each_round_draws_one(asked: list[CompareRequest], tmp_path: Path) -> None:
     run(tmp_path)
     assert [each.seed for each in asked] == [None] * 3
+
+
+def test_a_round_says_what_is_measured_in_it() -> None:
+    ends, between, apart = (
+        BisectionRound(folder=folder, low=low, high=2, places=places, blocks=1)
+        for folder, low, places in (("ends", 0, ()), ("round-001", 0, (1,)), ("round-002", 1, ()))
+    )
+    state = BisectionState(kind="builds", places=PLACES, asked={}, rounds=(ends, between, apart))
+    assert [rounds.announced(each, state, left) for each, left in ((ends, 2), (between, 2), (apart, 1))] == [
+        ("the two ends", "the two ends first: npm:17.4 and npm:17.6, 2 builds after the first"),
+        ("round 001", "round 001: npm:17.5 between both ends; all are candidates"),
+        ("round 002", "round 002: npm:17.5 and npm:17.6, with no other server between them; 1 left"),
+    ]
 
 
 def failed(failing: dict[str, str], ran: set[str]) -> tuple[StoredExperiment, BisectionRound]:
