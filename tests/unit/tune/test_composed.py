@@ -12,7 +12,7 @@ import tune_samples as samples
 from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
 from pgassay.environment.home import home
 from pgassay.errors import UsageError
-from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.model.tuning.tune_answer import FixStatement, TuneResult
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.tune import tune_page
@@ -101,6 +101,33 @@ def test_what_gets_slower_by_a_fix_that_is_not_recommended_is_not_called_that_of
     whole = composed(monkeypatch, search_of("good"), samples.proved("good"), stopped="decided")
     assert "They make place 20 % slower" in whole.verdict
     assert "weighted by calls:" in tune_page.page_of(whole).markdown()
+
+
+def test_a_read_that_only_a_rejected_fix_makes_slower_stays_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With what is recommended nothing touches it: the rejected fix says what it did."""
+    proved = samples.proved("good", "second", words={"second": "faster"})
+    slow = FixStatement(name="report", ratio=0.8, interval=(0.7, 0.94), before_s=0.5, after_s=0.62)
+    kept = tuple(each for each in proved.together.statements if each.name == "list")
+    proved = replace(
+        proved,
+        together=replace(proved.together, slowed=("report",), statements=(*kept, slow)),
+        members=proved.members
+        | {
+            "index:good": replace(proved.members["index:good"], statements=kept, slowed=()),
+            "index:second": replace(
+                proved.members["index:second"], statements=(slow,), sped=(), slowed=("report",)
+            ),
+        },
+    )
+    answer = composed(monkeypatch, search_of("good", "second"), proved, stopped="decided")
+    found = {fix.id: fix for fix in answer.fixes}
+    assert [found[f"index:{name}"].verdict for name in ("good", "second")] == ["recommended", "worse"]
+    assert "makes report 20 % slower" in found["index:second"].note
+    (report,) = (each for each in answer.statements if each.name == "report")
+    assert (report.verdict, report.ratio, report.fixes) == ("as it was", None, ())
+    assert "report" not in answer.verdict
 
 
 @pytest.mark.parametrize(("stopped", "is_gone_on"), [("max-time", True), ("decided", False)])

@@ -176,10 +176,11 @@ class StatementAnswer(Frozen):
     `seconds_before`, `seconds_after`: as it is, and with all that was chosen; `ratio`: the one over the
     other. `interval`: of the proof, at the level of the family of statements; None for what was measured
     once. `verdict`: 'faster' and 'slower' are proven; 'measured once' by the search alone; 'not decided' by
-    the proof so far; 'as it was' where nothing that was chosen touches it. `fixes`: the ids of the chosen
-    fixes that made it faster. `unproven`: those of them that are not recommended. `at_least`: as in
-    FixStatement. `share`: its part of the workload's time as it is. `generic_before`, `generic_after`: its
-    seconds where it is prepared once for all values of its parameters, if its plan is another one then.
+    the proof so far; 'as it was' where nothing that was chosen touches it, or what does is rejected.
+    `fixes`: the ids of the chosen fixes that made it faster. `unproven`: those of them that are not
+    recommended. `at_least`: as in FixStatement. `share`: its part of the workload's time as it is.
+    `generic_before`, `generic_after`: its seconds where it is prepared once for all values of its
+    parameters, if its plan is another one then.
     """
 
     name: str

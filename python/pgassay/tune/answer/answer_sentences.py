@@ -64,7 +64,9 @@ def summary(
     lines += _by_statement(statements)
     if proof is not None and proof.gain is not None:
         ids = {fix.id for fix in recommended}
-        lines += _together(proof, clients, is_recommended=ids.issuperset(proof.members))
+        as_it_was = {each.name for each in statements if each.verdict == "as it was"}
+        slower = [name for name in proof.slower if name not in as_it_was]
+        lines += _together(proof, slower, clients, is_recommended=ids.issuperset(proof.members))
     lines += filter(None, (_left_to_user(fixes), _left_out_for_space(fixes), unsolved))
     unproven = [fix for fix in _open(fixes) if fix.evidence != "none"]
     if unproven:
@@ -109,8 +111,10 @@ def _statement(answer: StatementAnswer) -> str:
     return f"{answer.name} {gain} × as fast ({figure(low or 1.0)} to {figure(high)})"
 
 
-def _together(proof: TuneProof, clients: int, *, is_recommended: bool) -> list[str]:
-    """What is slower with all that was chosen, or looked so.
+def _together(
+    proof: TuneProof, made_slower: Sequence[str], clients: int, *, is_recommended: bool
+) -> list[str]:
+    """What is slower with all that was chosen (`made_slower`), or looked so.
 
     `is_recommended`: all of that is; else what is told was not measured of what is recommended alone.
     """
@@ -120,8 +124,8 @@ def _together(proof: TuneProof, clients: int, *, is_recommended: bool) -> list[s
     slow = [each.name for each in proof.statements if each.at_least]
     if proof.at_least and slow:
         lines.append(f"{', '.join(slow)} never finished without {them}.")
-    if proof.slower:
-        slower = [slower_words(each) for each in proof.statements if each.name in proof.slower]
+    if made_slower:
+        slower = [slower_words(each) for each in proof.statements if each.name in made_slower]
         lines.append(f"{they} make {join(slower)}.")
     doubtful = looked_slower(proof.statements, proof.slower)
     if doubtful:

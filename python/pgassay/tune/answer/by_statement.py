@@ -32,10 +32,10 @@ def answers(
     recommended = {fix.id for fix in fixes if fix.verdict == "recommended"}
     calls = baseline.calls
     whole_s = math.fsum(calls[name] * baseline.seconds[name] for name in calls)
-    made, chance = [], inserts(baseline)
+    made, chance, rejected = [], inserts(baseline), _slowed_by_rejected(baseline, members, fixes)
     for each in baseline.statements:
         before = baseline.seconds[each.name]
-        served = each.name not in chance
+        served = each.name not in chance and each.name not in rejected
         by = tuple(name for name in members if served and each.name in made_faster.get(name, ()))
         answer = StatementAnswer(
             name=each.name,
@@ -45,8 +45,28 @@ def answers(
             share=calls[each.name] * before / whole_s if whole_s else 0.0,
             at_least=each.name in baseline.endless,
         )
-        made.append(answer.model_copy(update=_measured(answer, found.get(each.name), effect, chosen)))
+        if each.name not in rejected:
+            answer = answer.model_copy(update=_measured(answer, found.get(each.name), effect, chosen))
+        made.append(answer)
     return tuple(made)
+
+
+def _slowed_by_rejected(baseline: Baseline, members: Sequence[str], fixes: Sequence[Fix]) -> frozenset[str]:
+    """The reads that a member of the set made slower which is worse, where nothing recommended concerns them.
+
+    That fix says so; with what is recommended these statements stay as they are. Not so writes, which any
+    index on their table may make slower.
+    """
+    reads = {each.name for each in baseline.statements if not each.of.writes}
+    slowed = {
+        each.name
+        for fix in fixes
+        if fix.verdict == "worse" and fix.id in members
+        for each in fix.statements
+        if each.ratio < 1
+    }
+    concerned = {each.name for fix in fixes if fix.verdict == "recommended" for each in fix.statements}
+    return frozenset(reads & slowed - concerned)
 
 
 def with_what_was_seen(made: Sequence[StatementAnswer], fixes: Sequence[Fix]) -> tuple[StatementAnswer, ...]:
