@@ -66,7 +66,7 @@ def _slowed_by_rejected(baseline: Baseline, members: Sequence[str], fixes: Seque
         if each.ratio < 1
     }
     concerned = {each.name for fix in fixes if fix.verdict == "recommended" for each in fix.statements}
-    return frozenset(reads & slowed - concerned)
+    return frozenset((reads & slowed) - concerned)
 
 
 def with_what_was_seen(made: Sequence[StatementAnswer], fixes: Sequence[Fix]) -> tuple[StatementAnswer, ...]:
