@@ -44,6 +44,9 @@ CLIENTS = 4 * (os.cpu_count() or 1)
 WORKLOAD = ("--workload", f"select-only:clients={CLIENTS},duration=2s", "--scale", "1")
 # A search has an hour; the trial or the build that goes on then comes to its end.
 SEARCH_S = 2 * 3600
+HOUR = ("--max-time", "1h")
+# One with nothing to find uses all that it is given: enough for a wrong claim, seldom for a margin of 3 %.
+NOTHING_TO_FIND = ("--margin", "3%", "--max-time", "15m")
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,10 @@ class Planted:
     home: Path
     plants: dict[str, list[str]]
 
-    def search(self, bad: str, out: Path, *more: str, good: str = "released") -> dict:
+    def search(self, bad: str, out: Path, limits: tuple[str, ...] = HOUR, good: str = "released") -> dict:
         """The answer of a search from a good end to a branch."""
         ends = (f"git:{self.clone}@{good}", f"git:{self.clone}@{bad}")
-        words = ("bisect", *ends, *WORKLOAD, "--max-time", "1h", "--json", "--out", out, *more)
+        words = ("bisect", *ends, *WORKLOAD, *limits, "--json", "--out", out)
         return whole_tool.result_of(whole_tool.run(*words, home=self.home, timeout=SEARCH_S))
 
 
@@ -127,7 +130,7 @@ def culprits(document: dict) -> list[set[str]]:
 
 def test_a_line_without_a_change_of_speed_has_nothing_to_find(quiet: Planted, tmp_path: Path) -> None:
     """Moved and unused functions, a slower client, another catalogue, a commit that does not build."""
-    document = quiet.search("quiet", tmp_path / "out", "--margin", "3%")
+    document = quiet.search("quiet", tmp_path / "out", NOTHING_TO_FIND)
     assert document["verdict"] in ("no difference", "undecided")
     assert document["steps"] == []
 
@@ -151,7 +154,7 @@ def test_what_leaves_the_server_as_it_is_needs_no_trial(
 
 def test_a_function_at_another_place_is_no_slower_one(quiet: Planted, tmp_path: Path) -> None:
     moved = "quiet^{/move a function}"
-    document = quiet.search(moved, tmp_path / "out", "--margin", "3%", good=f"{moved}~1")
+    document = quiet.search(moved, tmp_path / "out", NOTHING_TO_FIND, good=f"{moved}~1")
     assert document["verdict"] in ("no difference", "undecided")
     assert document["steps"] == [] and document["trials"] > 0
 
@@ -185,7 +188,7 @@ def test_two_steps_are_told_as_two(planted: Planted, tmp_path: Path) -> None:
 
 
 def test_what_was_repaired_is_no_difference_of_the_ends(planted: Planted, tmp_path: Path) -> None:
-    document = planted.search("repaired", tmp_path / "out", "--margin", "3%")
+    document = planted.search("repaired", tmp_path / "out", NOTHING_TO_FIND)
     assert document["verdict"] in ("no difference", "undecided")
     if document["verdict"] == "no difference":
         assert "name an earlier bad end" in document["notes"][0]
@@ -198,7 +201,7 @@ def test_what_was_repaired_is_no_difference_of_the_ends(planted: Planted, tmp_pa
 def test_two_changes_that_cancel_are_no_difference_of_the_ends(planted: Planted, tmp_path: Path) -> None:
     """From where one function is slow: another gets as slow, then the first one is as fast as before."""
     good, slow, faster = planted.plants["cancel"]
-    document = planted.search("cancel", tmp_path / "out", "--margin", "5%", good=good)
+    document = planted.search("cancel", tmp_path / "out", NOTHING_TO_FIND, good=good)
     assert document["verdict"] in ("no difference", "undecided")
     earlier = planted.search(f"{faster}~1", tmp_path / "earlier", good=good)
     assert slow[:10] in culprits(earlier)[0]
