@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pgassay.analysis.bisection.search import LinePart, Search, Sized, size_of
 from pgassay.analysis.profile.result import profile_result
 from pgassay.bisecting.change_kinds import what_changed
+from pgassay.bisecting.ends import ends_verdict, whole_size
 from pgassay.model.further_results.bisection import (
     BisectionResult,
     BisectionState,
@@ -64,7 +65,8 @@ class Answered:
 def answer(found: Answered) -> BisectionResult:
     """The answer as it stands."""
     state, search = found.state, found.search
-    whole = _inverse(size_of(search.blocks, search.last, 0))
+    of_search = {each.folder for each in state.rounds}  # neither of the revert nor with perf
+    whole = _inverse(whole_size(search, found.ends))
     steps = tuple(_step(found, part) for part in search.told_parts) if whole is not None else ()
     verdict = _verdict(found)
     left_s = _seconds_left(found) if verdict == "undecided" else None
@@ -84,7 +86,7 @@ def answer(found: Answered) -> BisectionResult:
         aside=found.aside,
         untestable=tuple(state.places[place].name for place in sorted(state.untestable)),
         margin=found.margin,
-        trials=sum(len(each.trials) for each in found.stored),
+        trials=sum(len(each.trials) for each in found.stored if each.folder.name in of_search),
         blocks=len(search.blocks),
         rounds=max(0, len(state.rounds) - 1),
         seconds_used=state.seconds_used,
@@ -134,13 +136,6 @@ def _verdict(found: Answered) -> BisectionVerdict:
 
 def _ends_alike(found: Answered) -> bool:
     return (0, found.search.last) in found.state.alike
-
-
-def ends_verdict(ends: CompareResult | None) -> str:
-    """The word on the bad end; a verdict that is withheld, since equal servers differed, is none."""
-    arms = ends.arms if ends is not None else ()
-    found = next((arm for arm in arms if arm.verdict != "control"), None)
-    return "inconclusive" if found is None or found.withheld else found.verdict
 
 
 def _differs(found: Answered) -> bool:
@@ -208,7 +203,9 @@ def _culprits(found: Answered, step: FoundStep) -> str:
 
 def _step(found: Answered, part: LinePart) -> FoundStep:
     search, places = found.search, found.state.places
-    sized = _inverse(size_of(search.blocks, part.high, part.low))
+    is_whole = (part.low, part.high) == (0, search.last)
+    known = whole_size(search, found.ends) if is_whole else size_of(search.blocks, part.high, part.low)
+    sized = _inverse(known)
     culprits = tuple(
         Culprit(
             name=places[place].name,

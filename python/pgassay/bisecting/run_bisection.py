@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
+from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.bisecting.commit_line import CommitLine, check_builds
+from pgassay.bisecting.ends import ends_verdict
 from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import (
     NEW_FOLDER,
@@ -116,7 +117,9 @@ class _Run:
         self._told_alike = 0
         # In the order in which all became known: otherwise the line may be parted elsewhere than it was, and
         # rounds of its parts would be of none.
-        for found in self.state.rounds:
+        for number, found in enumerate(self.state.rounds):
+            if number == 1:
+                self._search.ends_differ()
             self._tell(found.alike, found.untestable)
             self._read(found)
         self._tell(None, None)
@@ -155,8 +158,11 @@ class _Run:
             found = self._unfinished() or self._prepared(step)
             chosen_again += 1
             if found is not None:
-                self._one(found)
+                stored = self._one(found)
                 chosen_again = 0
+                # Its next block would end too late, and so would that of another try.
+                if stored is not None and stored.stopped == "max-time":
+                    break
         for further in (self._confirm, self._profile):
             if self._has_time():
                 beside_the_answer(further, self._progress)
@@ -274,7 +280,8 @@ class _Run:
         """Search on without a place that can't be measured."""
         self._progress.message(f"{self.state.places[place].name} is left out, {why}")
         self._search.untestable.add(place)
-        self._write(untestable=(*self.state.untestable, place))
+        if place not in self.state.untestable:
+            self._write(untestable=(*self.state.untestable, place))
 
     def _from_source(self, text: str) -> Build:
         jobs, stage = self._options.jobs, self._progress.stage
@@ -311,6 +318,7 @@ class _Run:
             stored = self._one(ends)
             if stored is None or ends_verdict(analyse(stored)) not in ("slower", "faster"):
                 return False
+        self._search.ends_differ()
         return True
 
     def _unfinished(self) -> BisectionRound | None:
@@ -319,7 +327,9 @@ class _Run:
         has_all = not last.places or self._counted.get(last.folder, 0) >= last.blocks
         stopped = self._stored[last.folder].stopped if last.folder in self._stored else ""
         is_over = stopped == "blocks" or not self._search.untestable.isdisjoint(last.places)
-        return None if has_all or is_over else last
+        # What it measured parted the line.
+        is_of_none = all((part.low, part.high) != (last.low, last.high) for part in self._search.parts)
+        return None if has_all or is_over or is_of_none else last
 
     def _prepared(self, step: Round) -> BisectionRound | None:
         """The round with all its builds at hand; None where what was built makes another choice."""

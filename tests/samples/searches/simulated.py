@@ -75,10 +75,24 @@ def step(last: int, commit: int, size: float, spread: float, *, tails: bool = Fa
     return World(last, lambda place: size if place >= commit else 0.0, spread, tails)
 
 
-def searched(world: World, random: np.random.Generator, untestable: frozenset[int] = frozenset()) -> Searched:
-    """Ends first, then rounds until nothing more can be told."""
+def searched(
+    world: World,
+    random: np.random.Generator,
+    untestable: frozenset[int] = frozenset(),
+    told_after: int | None = None,
+) -> Searched:
+    """Ends first, then rounds until nothing more can be told.
+
+    told_after: so many blocks of the ends have shown that they differ, as `compare` judges; None: the search's
+    own evidence has to.
+    """
     search = Search(world.last, untestable=set(untestable))
     ends, trials = search.parts[0], 0
+    for _ in range(told_after or 0):
+        search.observe(ends, world.block((0, 0, world.last), random))
+        trials += 3
+    if told_after is not None:
+        search.ends_differ()
     while not ends.line.has_step or len(ends.line.blocks) < ENDS_BLOCKS_MIN:
         search.observe(ends, world.block((0, 0, world.last), random))
         trials += 3

@@ -10,6 +10,7 @@ import pytest
 from profile_for_tests import profiled
 
 import report_examples as examples
+from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.bisection.search import STEPLESS_BLOCKS, LinePart, Search
 from pgassay.bisecting.bisect_answer import Answered, answer
@@ -50,7 +51,7 @@ def _answered(
         )
         for number in range(LAST + 1)
     )
-    arm = ArmResult.model_construct(verdict=verdict, withheld=False)
+    arm = ArmResult.model_construct(verdict=verdict, withheld=False, ratio=0.93, interval=(0.89, 0.98))
     state = BisectionState(
         kind="commits",
         places=places,
@@ -97,6 +98,18 @@ def test_a_step_may_be_of_a_commit_that_the_path_left_out() -> None:
     assert "run pgassay bisect git:x@c040 git:x@c041 with the same options and without --path" in note
     confirmed = Reverted(name="c041", ratio=1.3, interval=(1.2, 1.4), is_confirmed=True)
     assert not any("--path" in each for each in _answered(search, passed_over=2, reverted=confirmed).notes)
+
+
+def test_a_difference_that_the_ends_showed_is_told_by_theirs() -> None:
+    """The search's own interval over so few and noisy blocks would reach beyond 1."""
+    search = Search(LAST)
+    for shift in (0.0, 0.1, -0.1, 0.05):
+        search.observe(search.parts[0], MeasuredBlock((0, 0, LAST), (shift, -shift, -0.06)))
+    found = _answered(search)
+    assert (found.ratio, found.interval) == (1 / 0.93, (1 / 0.98, 1 / 0.89))
+    assert "The slow-down of 1.08 × [1.02, 1.12] came with one of them" in found.headline
+    assert found.steps[0].interval == found.interval
+    assert _answered(search, "inconclusive").interval != found.interval
 
 
 def test_a_speed_up_is_called_one() -> None:

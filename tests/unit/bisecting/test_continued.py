@@ -184,3 +184,39 @@ def test_a_round_of_a_commit_that_is_left_out_is_not_continued(
     with run.holding:
         pass
     assert _Run(options, NullProgress(), wait=False)._unfinished() is None, "as it was remembered"
+
+
+def test_a_round_that_parted_the_line_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, state, blocks = searched(0)
+    last = state.rounds[-1]
+    run = _Run(
+        recorded_in(tmp_path, state, {**blocks, last.folder: []}, monkeypatch), NullProgress(), wait=False
+    )
+    assert run._unfinished() == last
+    run._search.parts = [LinePart(0, 1, Line(1, 0.025), 1), LinePart(1, LAST, Line(LAST - 1, 0.025), 1)]
+    assert run._unfinished() is None
+
+
+def test_near_the_end_of_the_time_a_round_is_begun_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped since its next block would end too late: it is left for the next call."""
+    _, state, blocks = searched(0)
+    options = recorded_in(
+        tmp_path, state.model_copy(update={"rounds": state.rounds[:2]}), blocks, monkeypatch
+    )
+    last = state.rounds[1]
+    late = replace(examples.stored(levels=["a", "b"]), folder=tmp_path / last.folder, stopped="max-time")
+    begun: list[str] = []
+    monkeypatch.setattr(run_bisection, "load", lambda folder: replace(late, folder=folder))
+    monkeypatch.setattr(run_bisection, "check_builds", lambda _: None)
+    monkeypatch.setattr(run_bisection, "places_that_do_not_start", lambda *_: {})
+    monkeypatch.setattr(run_bisection, "run_round", lambda _, found, *__: begun.append(found.folder))
+    monkeypatch.setattr(_Run, "_provide", lambda self, place: self._built.setdefault(place, f"/{place}"))
+    blocks[last.folder] = []
+    run = _Run(options, NullProgress(), wait=True)
+    with run.holding:
+        run.run_all()
+    assert begun == [last.folder]

@@ -21,7 +21,7 @@ from pgassay.analysis.bisection.block_likelihood import (
     log_factors,
     log_likelihoods,
 )
-from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 
 # On which side of the commits that are left something lies beyond the end of that side; '' on none.
 Overshot = Literal["", "before", "after"]
@@ -54,7 +54,8 @@ _ERRORS_OF_HALF = 1.5
 class Line:
     """Commits 1 to `last`, of which one may have made the step; 0 is the good end, `last` the bad one.
 
-    alpha: the error rate of the set. blocks: what was observed, in order.
+    alpha: the error rate of the set. blocks: what was observed, in order. ends_differ: whether that there is
+    a step is known from elsewhere, as from a comparison of the ends with an error rate of its own.
     """
 
     last: int
@@ -63,6 +64,7 @@ class Line:
     log_wealth: FloatArray = field(init=False)
     log_highest: FloatArray = field(init=False)
     log_posterior: FloatArray = field(init=False)
+    ends_differ: bool = False
     same: dict[int, set[int]] = field(default_factory=dict)
     steps: list[float] = field(default_factory=list)
 
@@ -76,9 +78,11 @@ class Line:
     def observe(self, block: MeasuredBlock) -> None:
         """Count a block, which must have a member at both ends."""
         bet = self.bet()
-        posterior = np.exp(self.log_posterior - self.log_posterior.max())
+        expected = np.where(self._excluded_by_programs(), -np.inf, self.log_posterior)
+        posterior = np.exp(expected - expected.max())
         cuts = cuts_of(block.places)
         weights = np.array([posterior[after + 1 : upto + 1].sum() for after, upto in cuts])
+        weights = weights if weights.sum() > 0 else np.ones(len(cuts))
         for wealth, (times, _) in zip(self.log_wealth, _BOLDNESS, strict=True):
             factors, none = log_factors(block, Bet(bet.step, times * bet.spread), weights / weights.sum())
             for (after, upto), factor in zip(cuts, _hedged(factors), strict=True):
@@ -96,13 +100,34 @@ class Line:
     def alike(self, first: int, second: int) -> None:
         """Two places have the same programs: no step came between them, without any measurement.
 
-        Where those are the two ends there is none at all.
+        Where those are the two ends there is none at all. Where another program is known between them, one
+        came and was taken back: then what was measured decides.
         """
-        low, high = sorted((first, second))
-        together = self.same_as(low) | self.same_as(high)
+        together = self.same_as(first) | self.same_as(second)
         self.same |= dict.fromkeys(together, together)
-        self.log_highest[low + 1 : high + 1] = np.inf
-        self.log_posterior[low + 1 : high + 1] = -np.inf
+
+    def _excluded_by_programs(self) -> BoolArray:
+        """Which commits lie between two places with the same programs, and with no other known in between."""
+        excluded = np.zeros(self.last + 1, dtype=np.bool_)
+        if not self.same:
+            return excluded
+        known = {place for block in self.blocks for place in block.places} | {*self.same}
+        for low, together in self.same.items():
+            high = min((place for place in together if place > low), default=low)
+            if not any(low < place < high for place in known):
+                excluded[low + 1 : high + 1] = True
+        # What came after the last place that is as the good end is, and with the next that is as the bad one,
+        # makes the step, whatever was taken back before or after.
+        good = max(self.same_as(0))
+        bad = min((place for place in self.same_as(self.last) if place > good), default=self.last)
+        excluded[1 : good + 1] = excluded[bad + 1 :] = True
+        return excluded
+
+    @property
+    def _log_against(self) -> FloatArray:
+        """The evidence against each commit, its highest so far, and against 'no step at all'."""
+        against: FloatArray = np.where(self._excluded_by_programs(), np.inf, self.log_highest)
+        return against
 
     def bet(self) -> Bet:
         """Step and spread by the blocks so far: bad less good, and how that varied from block to block."""
@@ -119,12 +144,12 @@ class Line:
 
     def left(self) -> list[int]:
         """The commits that are not excluded."""
-        return [int(k) for k in np.flatnonzero(self.log_highest[1:] < -math.log(self.alpha)) + 1]
+        return [int(k) for k in np.flatnonzero(self._log_against[1:] < -math.log(self.alpha)) + 1]
 
     @property
     def has_step(self) -> bool:
         """Whether 'no step at all' is excluded."""
-        return bool(self.log_highest[0] >= -math.log(self.alpha))
+        return self.ends_differ or bool(self.log_highest[0] >= -math.log(self.alpha))
 
     @property
     def is_broken(self) -> bool:
@@ -133,7 +158,7 @@ class Line:
 
     def posterior(self) -> FloatArray:
         """How likely each commit is, given that there is one step; entry 0 is 0."""
-        values = self.log_posterior.copy()
+        values = np.where(self._excluded_by_programs(), -np.inf, self.log_posterior)
         values[0] = -np.inf
         if not np.isfinite(values.max()):
             return np.zeros(len(values))
@@ -223,6 +248,8 @@ class Line:
         What has the programs of an end needs no trial of its own; () where that leaves nothing.
         """
         posterior = self.posterior()
+        if not posterior.any():
+            return ()
         peak = int(posterior.argmax())
         below = _nearest(range(peak - 1, -1, -1), untestable)
         above = _nearest(range(peak, self.last + 1), untestable)
@@ -245,7 +272,8 @@ class Line:
 
     def _place_at(self, cumulated: FloatArray, share: float, untestable: Collection[int]) -> int:
         """The place that parts the posterior so, or one next to it that was measured: it is built already."""
-        measured = {place for block in self.blocks for place in block.places} - {0, self.last}
+        measured = {place for block in self.blocks for place in block.places}
+        measured -= {0, self.last, *untestable}
         near = [place for place in measured if abs(float(cumulated[place]) - share) <= _NEAR]
         if near:
             return min(near, key=lambda place: (abs(float(cumulated[place]) - share), place))
@@ -261,7 +289,7 @@ class Line:
             bet = self.bet()
             noise = (bet.spread / bet.step) ** 2 if bet.step else math.inf
             return int(min(max(round(min(_BLOCKS_OF_NOISE * noise, _BLOCKS_MAX)), 1), _BLOCKS_MAX))
-        rest = self.log_highest[1:].copy()
+        rest = self._log_against[1:]
         rest[int(posterior.argmax()) - 1] = np.inf
         lacking = -math.log(self.alpha) - rest.min(initial=math.inf)
         return int(min(max(math.ceil(lacking / math.log(3)), 1), _BLOCKS_MAX)) if lacking > 0 else 1

@@ -39,8 +39,8 @@ class LinePart:
 
     @property
     def is_stepless(self) -> bool:
-        """Whether a step would have been seen by now."""
-        return not self.line.has_step and len(self.line.blocks) >= STEPLESS_BLOCKS
+        """Whether a step would have been seen by now; of the whole line its ends have shown one."""
+        return self.depth > 0 and not self.line.has_step and len(self.line.blocks) >= STEPLESS_BLOCKS
 
     def left(self) -> list[int]:
         """The commits that are not excluded, by their places on the whole line."""
@@ -76,6 +76,10 @@ class Search:
         """At first there is one part."""
         self.parts = [LinePart(0, self.last, Line(self.last, self.alpha))]
 
+    def ends_differ(self) -> None:
+        """There is a step somewhere on the line: the ends' own comparison has shown it."""
+        self.parts[0].line.ends_differ = True
+
     @property
     def was_parted(self) -> bool:
         """Whether more than one step was looked for."""
@@ -98,7 +102,8 @@ class Search:
             if not places and part.line.has_step:
                 continue
             # A round of both ends alone is over once they are told apart.
-            blocks = part.line.blocks_wanted() if places else STEPLESS_BLOCKS - len(part.line.blocks)
+            rest = max(1, STEPLESS_BLOCKS - len(part.line.blocks))
+            blocks = part.line.blocks_wanted() if places else rest
             return Round(part, tuple(part.low + place for place in places), blocks)
         return None
 
