@@ -291,17 +291,21 @@ def _beyond(found: Answered) -> str:
 
 
 def _passed_over(found: Answered, part: LinePart) -> str:
-    """That the step may have come with a commit that `--path` left out."""
+    """That the step may have come with a commit that `--path` left out, or a release that is not here."""
     places, left, reverted = found.state.places, part.left(), found.state.reverted
     count = sum(places[place].passed_over for place in left)
     if not count or (reverted is not None and reverted.is_confirmed):
         return ""
     before, last = places[left[0] - 1], places[left[-1]]
+    others = f"{plural(count, _word(found))} between {before.name} and {last.name}"
+    its = "and the step may be its" if count == 1 else "and the step may be theirs"
+    if found.state.kind == "builds":
+        fetch = f"pgassay builds install npm:{before.name}..{last.name}"
+        return f"Not installed: {others}, {its}: '{fetch}' fetches them; then search with a new --out."
     ends = shlex.join([before.build, last.build])
-    others = f"{plural(count, 'commit')} between {before.name} and {last.name}"
     return (
-        f"--path left out {others}, and the step may be {'its' if count == 1 else 'theirs'}: to tell, run "
-        f"pgassay bisect {ends} with the same options and without --path."
+        f"--path left out {others}, {its}: to tell, run pgassay bisect {ends} with the same options and "
+        "without --path."
     )
 
 

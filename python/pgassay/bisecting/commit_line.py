@@ -6,9 +6,10 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from pgassay.environment.builds.base import parse_version
+from pgassay.environment.builds.base import RELEASED, check_version, parse_version
 from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, SOURCE_ORIGIN, check_major, resolve
 from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
 from pgassay.environment.source_builds.trees import (
@@ -35,13 +36,14 @@ _RANGE = re.compile(r"^(?P<first>[^.]+(?:\.\d+)?)\.\.(?P<last>.+)$")
 class CommitLine:
     """What is searched, from good to bad. `aside`: commits between the ends that are no candidates.
 
-    uncommitted: what is said of changes in the bad end's worktree that are in none of them, '' without any.
+    warning: of changes in the bad end's worktree that are in none of them, and of releases that are missing;
+    '' without any.
     """
 
     kind: Kind
     places: tuple[Place, ...]
     aside: int = 0
-    uncommitted: str = ""
+    warning: str = ""
 
 
 def line_of(words: Sequence[str], path: str | None) -> CommitLine:
@@ -83,6 +85,7 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     if first == last:
         raise UsageError(f"{good} and {bad} are one commit ({first[:_SHORT]}): name two revisions")
     _refuse_unordered(clone, (good, first), (bad, last))
+    _refuse_merged_in(clone, (good, first), (bad, last))
     below = None if path is None else in_clone(clone, path)
     known = _log(clone, f"{first}..{last}", below)
     wanted = [each for each in known if each.is_candidate]
@@ -99,8 +102,8 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
     start = Place(name=trees[0].revision, build=f"{GIT}{clone}@{first}")
-    uncommitted = _uncommitted(trees[1].place, bad, last)
-    return CommitLine("commits", (start, *places), len(known) - len(wanted), uncommitted)
+    warning = _uncommitted(trees[1].place, bad, last)
+    return CommitLine("commits", (start, *places), len(known) - len(wanted), warning)
 
 
 def _uncommitted(clone: Path, bad: str, last: str) -> str:
@@ -135,11 +138,33 @@ def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) 
     raise UsageError(f"{bad[0]} does not come after {good[0]} in {clone}: {instead}")
 
 
+def _refuse_merged_in(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:
+    """Raise UsageError where the first came into the second by a merge: what is searched would lack it."""
+
+    def listed(*words: str) -> list[str]:
+        revisions = f"{good[1]}..{bad[1]}"
+        return _git(clone, ["rev-list", "--first-parent", "--reverse", *words, revisions]).stdout.split()
+
+    oldest = listed()[0]
+    if _git(clone, ["rev-parse", "--verify", "--quiet", f"{oldest}^1"]).stdout.strip() == good[1]:
+        return
+    merge = next((each for each in listed("--ancestry-path") if _contains(clone, each, good[1])), bad[1])
+    raise UsageError(
+        f"{good[0]} was merged into the line of {bad[0]}, which is searched along its first parents: name as "
+        f"the first {shlex.quote(f'{GIT}{clone}@{merge[:_SHORT]}')}, the merge that brought it"
+    )
+
+
+def _contains(clone: Path, commit: str, other: str) -> bool:
+    return _git(clone, ["merge-base", "--is-ancestor", other, commit]).returncode == 0
+
+
 def in_clone(clone: Path, path: str) -> str | None:
     """A path as git lists it; None for the clone itself, which is every path."""
     top = _git(clone, ["rev-parse", "--show-toplevel"]).stdout.strip() or str(clone)
     is_absolute = Path(path).is_absolute()
-    within = os.path.relpath(path, os.path.realpath(top)) if is_absolute else os.path.normpath(path)
+    absolute = os.path.relpath(os.path.realpath(path), os.path.realpath(top))
+    within = absolute if is_absolute else os.path.normpath(path)
     return None if within == "." else within
 
 
@@ -182,8 +207,9 @@ def _place(clone: Path, commit: _Commit, passed_over: int) -> Place:
 
 def _log(clone: Path, revisions: str, path: str | None) -> list[_Commit]:
     """The commits of the first parents, oldest first, with whether they are candidates."""
-    words = ["log", "--first-parent", "-m", "--reverse", "--name-only", "--no-renames", _FORMAT, revisions]
-    result = _git(clone, words)
+    # With -m the account's log.diffMerges would decide whether a merge lists its files.
+    how = ("--first-parent", "--diff-merges=first-parent", "--reverse", "--name-only", "--no-renames")
+    result = _git(clone, ["log", *how, _FORMAT, revisions])
     if result.returncode != 0:
         raise UsageError(f"git can't list {revisions} in {clone}: check the clone with 'git fsck'")
     found = []
@@ -238,7 +264,7 @@ def _releases(text: str) -> CommitLine:
     match = _RANGE.match(text)
     if match is None:
         raise UsageError(f"version={text} is not a range of releases: write version=17.0..17.10")
-    ends = [parse_version(match["first"]), parse_version(match["last"])]
+    ends = [parse_version(check_version(match[name])) for name in ("first", "last")]
     if ends[0] >= ends[1] or ends[0][0] < MAJOR_MIN:
         raise UsageError(f"version={text}: name the older release first, {MAJOR_MIN}.0 or newer")
     best: Sequence[str] = ()
@@ -253,4 +279,25 @@ def _releases(text: str) -> CommitLine:
             f"version={text}: no origin has both ends available: run 'pgassay builds install "
             f"npm:{match['first']}..{match['last']}', which fetches those between them too"
         )
-    return CommitLine("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))
+    names = [each.partition(":")[2] for each in best]
+    missing = [0, *(_missing(*map(parse_version, pair)) for pair in pairwise(names))]
+    places = [
+        Place(name=name, build=build, passed_over=count)
+        for name, build, count in zip(names, best, missing, strict=True)
+    ]
+    warning = ""
+    if count := sum(missing):
+        those = "is not installed, and what it" if count == 1 else "are not installed, and what they"
+        warning = (
+            f"{plural(count, 'release')} of {text} {those} changed counts as the next one's: "
+            f"'pgassay builds install npm:{names[0]}..{names[-1]}' fetches them"
+        )
+    return CommitLine("builds", tuple(places), warning=warning)
+
+
+def _missing(before: tuple[int, int, int], after: tuple[int, int, int]) -> int:
+    """How many minor releases came between two, as far as their numbers say it."""
+    if after[1] != RELEASED:
+        return 0
+    is_of_one_major = before[0] == after[0] and before[1] == RELEASED
+    return after[2] - before[2] - 1 if is_of_one_major else after[2]

@@ -143,8 +143,8 @@ class _Run:
     def run_all(self) -> None:
         """Ends, then round after round while time is left."""
         check_builds(self._options.line)
-        if self._options.line.uncommitted:
-            self._progress.message(self._options.line.uncommitted)
+        if self._options.line.warning:
+            self._progress.message(self._options.line.warning)
         if self._ends_are_alike():
             return
         if not self._ends_differ():

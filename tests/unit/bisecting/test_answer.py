@@ -19,6 +19,7 @@ from pgassay.model.further_results.bisection import (
     BisectionResult,
     BisectionRound,
     BisectionState,
+    Kind,
     Place,
     Reverted,
 )
@@ -40,6 +41,7 @@ def _answered(
     reverted: Reverted | None = None,
     passed_over: int = 0,
     rounds: tuple[BisectionRound, ...] = (),
+    kind: Kind = "commits",
 ) -> BisectionResult:
     places = tuple(
         Place(
@@ -53,7 +55,7 @@ def _answered(
     )
     arm = ArmResult.model_construct(verdict=verdict, withheld=False, ratio=0.93, interval=(0.89, 0.98))
     state = BisectionState(
-        kind="commits",
+        kind=kind,
         places=places,
         asked={},
         untestable=untestable,
@@ -116,6 +118,13 @@ def test_a_speed_up_is_called_one() -> None:
     found = _answered(_searched(lambda place: 0.27 if place >= 41 else 0.0), "faster")
     assert found.headline.startswith("The speed-up of 1.3")
     assert found.ratio is not None and found.ratio < 1
+
+
+def test_releases_that_are_missing_before_the_found_one_are_told() -> None:
+    found = _answered(_searched(lambda place: -0.27 * (place >= 41)), passed_over=2, kind="builds")
+    (note,) = [each for each in found.notes if "ot installed" in each]
+    assert note.startswith("Not installed: 2 builds between c040 and c041, and the step may be theirs")
+    assert "'pgassay builds install npm:c040..c041'" in note
 
 
 def test_a_commit_that_does_not_build_stays_in_the_answer() -> None:

@@ -1,9 +1,11 @@
 """Which commits are candidates: those that change something that is built, below the path if there is one."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pgassay.bisecting import commit_line
 from pgassay.bisecting.commit_line import line_of
 from pgassay.errors import UsageError
 from samples.builds.source_tree import clone_of_one, git
@@ -73,6 +75,66 @@ def test_what_a_merge_brings_is_one_candidate(clone: Path) -> None:
     assert [place.subject for place in line.places[1:]] == ["the feature"]
 
 
+def test_a_good_end_that_was_merged_in_is_refused(clone: Path) -> None:
+    """What is searched are first parents, of which those before the merge do not contain it."""
+    git(clone, "checkout", "--quiet", "-B", "side", "v1")
+    (clone / "src/backend/side.c").write_text("/* faster */\n")
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message=a speed-up")
+    git(clone, "checkout", "--quiet", "-B", "with-side", "master")
+    git(clone, "merge", "--quiet", "--no-ff", "--message=the speed-up", "side")
+    merge = git(clone, "rev-parse", "HEAD")
+    (clone / "src/backend/main.c").write_text("/* later */\n")
+    git(clone, "commit", "--quiet", "--all", "--message=later")
+    git(clone, "checkout", "--quiet", "master")
+    bad = f"git:{clone}@with-side"
+    with pytest.raises(UsageError, match=f"side was merged into the line of .*@{merge[:10]}, the merge"):
+        line_of([f"git:{clone}@side", bad], None)
+    line = line_of([f"git:{clone}@{merge[:10]}", bad], None)
+    assert [place.subject for place in line.places[1:]] == ["later"]
+
+
+@pytest.mark.parametrize("liked", ["off", "combined"])
+def test_a_merge_is_a_candidate_however_the_account_likes_merges_shown(clone: Path, liked: str) -> None:
+    git(clone, "checkout", "--quiet", "-B", "apart", "v1")
+    (clone / "src/backend/apart.c").write_text("/* new */\n")
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message=apart")
+    git(clone, "checkout", "--quiet", "-B", "joined", "master")
+    git(clone, "merge", "--quiet", "--no-ff", "--message=joined", "apart")
+    git(clone, "checkout", "--quiet", "master")
+    git(clone, "config", "log.diffMerges", liked)
+    line = line_of([f"git:{clone}@master", f"git:{clone}@joined"], None)
+    git(clone, "config", "--unset", "log.diffMerges")
+    assert [place.subject for place in line.places[1:]] == ["joined"]
+
+
+def test_a_path_through_a_link_is_the_one_that_it_leads_to(clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(clone)
+    ends = [f"git:{clone}@v1", f"git:{clone}@master"]
+    assert line_of(ends, f"{tmp_path}/link/src/backend") == line_of(ends, "src/backend")
+
+
+def test_releases_that_are_not_installed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(*versions: str) -> None:
+        builds = [SimpleNamespace(version=each, major=int(each.partition(".")[0])) for each in versions]
+        origin = SimpleNamespace(name="npm", builds=lambda: builds)
+        monkeypatch.setattr(commit_line, "ORIGINS", (origin,))
+
+    installed("17.0", "17.2", "17.10", "18.1")
+    line = line_of(["version=17.0..17.10"], None)
+    assert [place.passed_over for place in line.places] == [0, 1, 7]
+    said = "8 releases of 17.0..17.10 are not installed, and what they changed counts as the next one's: "
+    assert line.warning == f"{said}'pgassay builds install npm:17.0..17.10' fetches them"
+    # Nobody knows which minor was the last of a major.
+    assert [place.passed_over for place in line_of(["version=17.2..18.1"], None).places] == [0, 7, 1]
+    installed("17.0", "17.1")
+    assert line_of(["version=17.0..17.1"], None).warning == ""
+    for text in ("17.0..17.1,17.2", "17.0..17.1foo"):
+        with pytest.raises(UsageError, match="is not a PostgreSQL version"):
+            line_of([f"version={text}"], None)
+
+
 def test_a_list_of_builds_keeps_its_order() -> None:
     line = line_of(["build=npm:18,npm:16,npm:17"], None)
     assert [place.name for place in line.places] == ["npm:18", "npm:16", "npm:17"]
@@ -115,19 +177,19 @@ def test_changes_that_are_not_committed_are_told_of_the_bad_end_that_is_checked_
     git(clone, "commit", "--quiet", "--all", "--message=one")
     git(clone, "branch", "other", "master")
     ends = [f"git:{clone}@v1", f"git:{clone}@master"]
-    assert line_of(ends, None).uncommitted == ""
+    assert line_of(ends, None).warning == ""
     (clone / "notes.txt").write_text("of no tree\n")
     (clone / "src/backend/main.c").write_text("/* two */\n")
     index = (clone / ".git/index").stat().st_mtime_ns
-    said = line_of(ends, None).uncommitted
+    said = line_of(ends, None).warning
     assert said.startswith(f"{ends[1]} is measured as it is committed: 1 changed file of the worktree is not")
     assert (clone / ".git/index").stat().st_mtime_ns == index
     git(clone, "stash")
-    assert line_of(ends, None).uncommitted == ""
+    assert line_of(ends, None).warning == ""
     git(clone, "stash", "pop")
     git(clone, "checkout", "--quiet", "--force", "--detach", "v1")
     (clone / "src/backend/main.c").write_text("/* three */\n")
-    assert line_of(ends, None).uncommitted == "", "the bad end is not what is checked out"
+    assert line_of(ends, None).warning == "", "the bad end is not what is checked out"
 
 
 def test_names_are_read_however_the_account_likes_its_output(tmp_path: Path) -> None:

@@ -71,6 +71,28 @@ def test_what_a_build_left_in_a_folder_is_no_part_of_the_tree(tmp_path: Path) ->
     assert tree(f"source:{folder}") == clean
 
 
+def test_a_clone_within_a_folder_is_refused_since_git_takes_none_of_its_files(tmp_path: Path) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    source_tree.clone_of_one(folder / "contrib/extension")
+    with pytest.raises(UsageError, match=r"contrib/extension is a clone of its own, .*: remove contrib/ext"):
+        tree(f"source:{folder}")
+
+
+def test_the_account_s_own_patterns_change_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    (folder / "src/backend/kept.c").write_text("int kept;\n")
+    usual = tree(f"source:{folder}")
+    settings = tmp_path / "settings/git"
+    settings.mkdir(parents=True)
+    (settings / "ignore").write_text("kept.c\n")
+    (settings / "attributes").write_text("*.c text eol=crlf\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(settings.parent))
+    assert tree(f"source:{folder}") == usual
+    checked_out = tmp_path / "out"
+    check_out(find_tree(parse_source(f"source:{folder}")), checked_out, tmp_path / "index")
+    assert (checked_out / "src/backend/kept.c").read_bytes() == b"int kept;\n"
+
+
 def test_a_tarball_is_the_folder_that_it_holds(tmp_path: Path) -> None:
     source_tree.write_tree(tmp_path / "postgresql-18.6")
     tarball = tmp_path / "postgresql-18.6.tar.gz"

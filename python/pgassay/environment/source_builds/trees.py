@@ -23,6 +23,8 @@ from pgassay.errors import UsageError
 MAJOR_MIN = 13
 MESON, CONFIGURE = "meson.build", "configure"
 _CATALOG = "src/include/catalog/catversion.h"
+# The mode of an entry that is a clone of its own.
+_GITLINK = "160000 "
 # Where a tree says its version, and how; what comes first is believed.
 _VERSIONS = {
     MESON: re.compile(r"^\s*version:\s*'((\d+)[^']*)'", re.MULTILINE),
@@ -206,10 +208,21 @@ def _add(folder: Path, typed: TypedTree, *, keep: bool) -> str:
         _forget_killed(index)
         try:
             _git(["add", "--all", "."], typed.text, None, where, folder)
+            _refuse_clones_within(_git(["ls-files", "--stage", "-z"], typed.text, None, where), typed)
             return _git(["write-tree"], typed.text, None, where).strip()
         finally:
             if not keep:
                 index.unlink(missing_ok=True)
+
+
+def _refuse_clones_within(listed: str, typed: TypedTree) -> None:
+    """Raise UsageError where git takes a folder with a .git of its own for one entry, without its files."""
+    inner = next((line.partition("\t")[2] for line in listed.split("\0") if line.startswith(_GITLINK)), "")
+    if inner:
+        raise UsageError(
+            f"{typed.text}: {inner} is a clone of its own, whose files git does not take along: remove "
+            f"{inner}/.git in a copy of the folder, and name that"
+        )
 
 
 def _forget_killed(index: Path) -> None:
@@ -286,7 +299,10 @@ def _repository() -> Path:
 
 
 def _command(arguments: list[str]) -> list[str]:
-    return ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *arguments]
+    # The account's files of patterns are read without any setting, too.
+    own = ("core.hooksPath", "core.excludesFile", "core.attributesFile")
+    settings = [f"{name}={os.devnull}" for name in own] + ["gc.auto=0"]
+    return ["git", *(word for each in settings for word in ("-c", each)), *arguments]
 
 
 def _git(
@@ -311,7 +327,12 @@ def _environment(
 ) -> dict[str, str]:
     """git's own settings of the account are left out: line ends and filters would make another tree."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    kept |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    kept |= {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "LC_ALL": "C",
+    }
     if repository is not None:
         kept["GIT_DIR"] = str(_repository())
     if objects is not None:

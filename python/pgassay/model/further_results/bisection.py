@@ -17,7 +17,8 @@ class Place(Frozen):
     """A point of the line: a commit, or a build of a list. Place 0 is the good end, the last the bad one.
 
     build: as `--pg` names it. subject, author, date: of a commit, else ''. passed_over: how many commits
-    between the place before it and it change what is built, and nothing below `--path`.
+    between the place before it and it change what is built, and nothing below `--path`, or how many releases
+    between both are not installed.
     """
 
     name: str
