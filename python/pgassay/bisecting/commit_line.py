@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.base import RELEASED, check_version, parse_version
 from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, SOURCE_ORIGIN, check_major, resolve
-from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
+from pgassay.environment.source_builds.tree_syntax import ASSERTIONS, GIT, PATCH, is_source, parse_source
 from pgassay.environment.source_builds.trees import (
     clone_environment,
     how_to_have_all,
@@ -257,7 +257,17 @@ def _builds(text: str) -> CommitLine:
     levels = split_levels("build", text)
     if len(levels) < 2:
         raise UsageError(f"build={text} is one build: name two or more, the good one first")
-    return CommitLine("builds", tuple(Place(name=level, build=level) for level in levels))
+    return CommitLine("builds", tuple(Place(name=level, build=_pinned(level)) for level in levels))
+
+
+def _pinned(level: str) -> str:
+    """A build with the commit that its revision names now: the search may be continued after that moved."""
+    if not level.startswith(GIT):
+        return level
+    typed = parse_source(level)
+    commit = _commit(typed.place, level, typed.revision)
+    patches = "".join(f"{PATCH}{path}" for path in typed.patches)
+    return f"{GIT}{typed.place}@{commit}{patches}{ASSERTIONS if typed.assertions else ''}"
 
 
 def _releases(text: str) -> CommitLine:

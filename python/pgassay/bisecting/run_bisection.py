@@ -158,8 +158,7 @@ class _Run:
             found = self._unfinished() or self._prepared(step)
             chosen_again += 1
             if found is not None:
-                stored = self._one(found)
-                chosen_again = 0
+                stored, chosen_again = self._one(found), 0
                 # Its next block would end too late, and so would that of another try.
                 if stored is not None and stored.stopped == "max-time":
                     break

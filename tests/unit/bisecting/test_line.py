@@ -201,3 +201,18 @@ def test_names_are_read_however_the_account_likes_its_output(tmp_path: Path) -> 
     git(clone, "config", "i18n.logOutputEncoding", "ISO-8859-1")
     place = line_of([f"git:{clone}@v1", f"git:{clone}@master"], None).places[1]
     assert (place.author, place.subject) == ("Álvaro", "Größe")
+
+
+def test_a_branch_in_a_list_is_the_commit_that_it_was(clone: Path, tmp_path: Path) -> None:
+    """A search that is continued after somebody committed would mix the builds of both."""
+    git(clone, "branch", "--force", "moving", "v1")
+    patch = tmp_path / "my.patch"
+    patch.write_text(git(clone, "diff", "v1", "master") + "\n")
+    typed = [f"git:{clone}@moving", f"git:{clone}@moving+patch:{patch}", "npm:18"]
+    first = git(clone, "rev-parse", "v1")
+    line = line_of([f"build={','.join(typed)}"], None)
+    assert [place.name for place in line.places] == typed
+    wanted = [f"git:{clone}@{first}", f"git:{clone}@{first}+patch:{patch}", "npm:18"]
+    assert [place.build for place in line.places] == wanted
+    git(clone, "branch", "--force", "moving", "master")
+    assert line_of([f"build={','.join(typed)}"], None).places != line.places

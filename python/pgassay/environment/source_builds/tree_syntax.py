@@ -9,8 +9,8 @@ from pgassay.value_syntax.paths import typed_path
 
 GIT = "git:"
 SOURCE = "source:"
-_PATCH = "+patch:"
-_ASSERTIONS = "+cassert"
+PATCH = "+patch:"
+ASSERTIONS = "+cassert"
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ def is_source(text: str) -> bool:
 
 def parse_source(text: str) -> TypedTree:
     """Read `text`, for which `is_source` holds; raises UsageError for what is not there."""
-    tree, *patches = text.removesuffix(_ASSERTIONS).split(_PATCH)
+    tree, *patches = text.removesuffix(ASSERTIONS).split(PATCH)
     found = _clone(text, tree.removeprefix(GIT)) if tree.startswith(GIT) else _source(text, tree)
-    return replace(found, patches=_patches(text, patches), assertions=text.endswith(_ASSERTIONS))
+    return replace(found, patches=_patches(text, patches), assertions=text.endswith(ASSERTIONS))
 
 
 def _clone(text: str, rest: str) -> TypedTree:
