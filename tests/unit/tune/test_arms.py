@@ -83,6 +83,46 @@ def test_a_write_that_maintains_an_index_is_its_cost_and_not_what_it_is_for() ->
     assert (found.touched, found.written) == ({"a": ("list",)}, {"a": ("place",)})
 
 
+@pytest.mark.parametrize("names", [["key"], ["key", "a"], ["a", "key"]])
+def test_an_index_that_a_constraints_trigger_uses_is_in_no_plan_and_is_needed(names: list[str]) -> None:
+    copy = cast(TrialCopy, _Copy({"list": ["a"]}))
+    key = index("key").model_copy(update={"statements": ("place",)})
+    tried = {"key": Tried("key", {"place": 0.001}), "a": Tried("a", {"list": 0.01, "place": 0.11})}
+    members = [{"key": key, "a": index("a")}[name] for name in names]
+    found = shared_arms(samples.search_run(copy, tried=tried), members, None)
+    assert found.touched == {name: {"key": ("place",), "a": ("list",)}[name] for name in names}
+    assert found.unused == ()
+    assert found.told_by == dict.fromkeys(names, AS_IT_IS)
+
+
+def test_two_that_a_trigger_may_use_are_told_by_arms_of_their_own() -> None:
+    copy = cast(TrialCopy, _Copy({}))
+    members = [index(name).model_copy(update={"statements": ("place",)}) for name in "ab"]
+    tried = {name: Tried(name, {"place": 0.001}) for name in "ab"}
+    found = shared_arms(samples.search_run(copy, tried=tried), members, None)
+    assert found.told_by == {"a": "without a", "b": "without b"}
+
+
+@pytest.mark.parametrize(
+    ("serving", "place_s", "statements"),
+    [
+        # Another one serves the write as well, and better.
+        ({"place": ["b", "key"]}, 0.001, ("place",)),
+        # So little may be chance.
+        ({"place": ["b"]}, 0.08, ("place",)),
+        # Nothing says that it is for that write.
+        ({"place": ["b"]}, 0.001, ("list",)),
+    ],
+)
+def test_a_write_that_was_seen_faster_does_not_keep_an_index_that_plans_pass_over(
+    serving: Serving, place_s: float, statements: tuple[str, ...]
+) -> None:
+    key = index("key").model_copy(update={"statements": statements})
+    tried = {"key": Tried("key", {"place": place_s}), "b": Tried("b", {"place": 0.001})}
+    run = samples.search_run(cast(TrialCopy, _Copy(serving)), tried=tried)
+    assert shared_arms(run, [key, index("b")], None).unused == ("key",)
+
+
 def test_a_write_that_another_fix_left_out_beside_it_helps_is_not_credited_to_both() -> None:
     """An arm leaves out one member of each group: what the others did to a write is theirs."""
     found = SharedArms(

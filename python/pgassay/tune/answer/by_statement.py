@@ -5,12 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, FixStatement, StatementAnswer, StatementVerdict
 from pgassay.tune.proof.effects import Effect, Proved
-from pgassay.tune.search.selection import Baseline, Seconds
+from pgassay.tune.search.selection import SEEN_MIN, Baseline, Seconds
 
 # A ratio nearer to 1 than this is none that anybody asked for.
 _SAME = 0.02
-# What a statement was seen to gain once by less may be chance.
-_SEEN_MIN = 1.5
 
 
 def answers(
@@ -74,7 +72,7 @@ def with_what_was_seen(made: Sequence[StatementAnswer], fixes: Sequence[Fix]) ->
     best: dict[str, tuple[FixStatement, str]] = {}
     for fix in fixes:
         for seen in fix.statements if fix.verdict == "not decided" else ():
-            if seen.ratio >= max(_SEEN_MIN, best[seen.name][0].ratio if seen.name in best else 0.0):
+            if seen.ratio >= max(SEEN_MIN, best[seen.name][0].ratio if seen.name in best else 0.0):
                 best[seen.name] = (seen, fix.id)
     return tuple(
         each

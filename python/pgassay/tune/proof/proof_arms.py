@@ -6,7 +6,7 @@ tells what the fix does to it. Else an arm leaves the fix out; fixes that touch 
 such an arm. So a set of twelve takes two to four arms.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pgassay.model.arm import ArmSpec
 from pgassay.model.base import Frozen
@@ -17,7 +17,7 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
 from pgassay.tune.search.search_run import SearchRun
-from pgassay.tune.search.selection import Baseline, Tried
+from pgassay.tune.search.selection import SEEN_MIN, Baseline, Tried
 from pgassay.tune.switchable import indexes_of, is_switchable
 from pgassay.tune.tuned_statements import MeasuredStatement, workload_of
 
@@ -163,11 +163,14 @@ def shared_arms(run: SearchRun, members: Sequence[Candidate], facts: SchemaFacts
         return plans([each for each in left if each.id not in ids])
 
     left, unused, nothing = list(members), list[str](), plans(())
+    in_triggers = {member.id: _in_triggers(member, run, nothing, plans) for member in members}
     while True:
         everything = plans(left)
         without_it = {member.id: plans_without(left, [member.id]) for member in left}
         touched = {
-            member.id: _touched(member, statements, everything, without_it[member.id], tried)
+            member.id: _touched(
+                member, statements, everything, without_it[member.id], tried, in_triggers[member.id]
+            )
             for member in left
         }
         needless = next((member for member in reversed(left) if not touched[member.id]), None)
@@ -244,6 +247,7 @@ def _touched(
     everything: Plans,
     without_it: Plans,
     tried: Mapping[str, Tried],
+    in_triggers: Collection[str],
 ) -> tuple[str, ...]:
     """What it does something to: by plans, by its text, and where those don't tell all by what was seen."""
     rewritten = _texts([member])
@@ -254,9 +258,33 @@ def _touched(
         for each in statements
         if differs(everything[each.name], without_it[each.name], by_cost=False)
         or each.of.name in rewritten
+        or each.name in in_triggers
         # A write was seen to change for what it has to maintain: that is told apart (`_written`).
         or (each.name in seen and not (each.of.writes and only_makes_indexes))
     )
+
+
+def _in_triggers(
+    member: Candidate, run: SearchRun, nothing: Plans, plans: Callable[[Sequence[Candidate]], Plans]
+) -> frozenset[str]:
+    """The writes that an index was seen to make faster, though alone it is in no plan of theirs.
+
+    The queries of a constraint's triggers, which look for the rows that refer to one, use it then. A write
+    whose plan has the index when it is alone is left to the plans: beside another index it may not be needed.
+    """
+    if not indexes_of(member) or member.id not in run.found.tried:
+        return frozenset()
+    seconds, before = run.found.tried[member.id].seconds, run.baseline.seconds
+    faster = [
+        each.name
+        for each in run.baseline.statements
+        if each.of.writes
+        and each.of.name in member.statements
+        and each.name in seconds
+        and SEEN_MIN * seconds[each.name] <= before[each.name]
+    ]
+    alone = plans([member]) if faster else {}
+    return frozenset(name for name in faster if not differs(nothing[name], alone[name], by_cost=False))
 
 
 def _written(

@@ -16,6 +16,8 @@ from pgassay.tune.tuned_statements import MeasuredStatement, importance_of, leas
 Seconds = Mapping[str, float]
 # A statement that is faster or slower by less is called the same.
 STATEMENT_MARGIN = 0.1
+# What a statement was seen to gain once by less may be chance.
+SEEN_MIN = 1.5
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
 # With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
