@@ -16,6 +16,10 @@ KNOWN = (
     'WITH c AS (SELECT * FROM customers) SELECT * FROM c JOIN totals ON true JOIN "Order Lines" ON true '
     "JOIN shop.orders ON true JOIN pg_class ON true JOIN information_schema.tables ON true"
 )
+QUEUE = (
+    "SELECT o.id FROM shop.orders o JOIN customers AS c ON c.id = o.customer "
+    "ORDER BY o.id LIMIT 10 FOR UPDATE OF o SKIP LOCKED FOR SHARE OF c"
+)
 WRONG = "SELECT * FROM custommers WHERE id = 3"
 
 
@@ -26,12 +30,14 @@ def statements(*texts: str) -> list[TunedStatement]:
 def test_a_misspelt_table_is_named_with_the_nearest() -> None:
     found = unknown_table(SHOP, statements(KNOWN, WRONG), is_dump=False)
     assert found == ("s2", "custommers", "is it customers?")
+    found = unknown_table(SHOP, statements("SELECT * FROM custommers c FOR UPDATE OF c"), is_dump=False)
+    assert found == ("s1", "custommers", "is it customers?")
     found = unknown_table(SHOP, statements("DELETE FROM zzz"), is_dump=False)
     assert found is not None
     assert "it creates Order Lines, customers, orders, totals" in found[2]
 
 
-@pytest.mark.parametrize("text", [KNOWN, "SELECT 1", "not SQL"])
+@pytest.mark.parametrize("text", [KNOWN, QUEUE, "SELECT 1", "not SQL"])
 def test_what_is_there_is_not_refused(text: str) -> None:
     assert unknown_table(SHOP, statements(text), is_dump=False) is None
 

@@ -112,7 +112,16 @@ def _tables(statement: TunedStatement) -> Iterator[str]:
     except RefusedError:
         return
     named = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
+    # FOR UPDATE OF names what is in FROM once more, where it has an alias by that.
+    locked = {
+        id(table)
+        for node in walk(tree)
+        if isinstance(node, ast.LockingClause)
+        for table in node.lockedRels or ()
+    }
     for node in walk(tree):
+        if id(node) in locked:
+            continue
         if isinstance(node, ast.RangeVar) and node.schemaname not in _SYSTEM_SCHEMAS:
             name = str(node.relname)
             if name not in named and not name.startswith("pg_"):
