@@ -91,7 +91,8 @@ def resume_tune(
 
 
 def _refuse_without_anything(folder: Path, search: StoredSearch, *, is_kept: bool) -> None:
-    if is_kept and (search.selection.ids or search.untried or search.left_for_later):
+    # Where all was tried and nothing is chosen, the answer is the same again.
+    if is_kept:
         return
     if not search.members:
         raise UsageError(f"{folder}: it has no chosen fixes to prove: start again with --workload")
@@ -136,7 +137,9 @@ def _answer(continued: _Continued) -> TuneResult:
 def _search_on(continued: _Continued, tools: TuneTools, progress: Progress) -> TuneResult | None:
     """Try what was not tried, and prove the set that it leads to; None where there is no need, or no time."""
     search, is_begun = continued.proof.search, continued.proof.first is not None
-    if continued.request is None or (is_begun and not search.untried and not search.left_for_later):
+    if continued.request is None or not _is_anything_left(search, is_begun=is_begun):
+        if not search.members:
+            continued.warnings += continued.before.warnings
         return None
     if is_begun and (not continued.proof.is_decided or search.search_on_s() > continued.left_s):
         return None
@@ -153,13 +156,21 @@ def _search_on(continued: _Continued, tools: TuneTools, progress: Progress) -> T
                 load_s=search.load_s if is_begun else 0.0,
             )
         except (KeyboardInterrupt, InterruptionError):
-            # The stored search and its proof are as they were.
+            # The proof is as it was. A search before the one that was interrupted may have found nothing.
             continued.is_interrupted = True
+            if not is_begun:
+                continued.proof.search = read_folder(continued.folder)[0]
             return None
         if run is runs[0]:
             continued.warnings += run.warnings
             return None
+        run.warnings[:0] = [*continued.missing, *continued.warnings]
         return result_of(run, is_interrupted=run.is_interrupted)
+
+
+def _is_anything_left(search: StoredSearch, *, is_begun: bool) -> bool:
+    """Whether there is something to try, or a chosen set whose proof was not begun."""
+    return bool(search.untried or search.left_for_later or (search.selection.ids and not is_begun))
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def search_on(
     """Try what was not tried, and prove what is chosen then; returns the run that has the answer.
 
     What was tried before is not tried again: its seconds are scaled by what each statement takes now. Where
-    nothing further is chosen, or the time does not reach for a proof of it, the earlier proof stands.
+    nothing further is chosen, or the time does not reach for a proof of it, an earlier proof stands.
     `begins` is called with the new run before it makes data. Raises as the search does; the earlier answer
     is untouched then.
     """
@@ -52,9 +52,11 @@ def search_on(
             run.warnings.append(LARGER.format(needed=typed(found.search_on_s())))
         return run
     if not found.selection.ids:
-        run.searched_on = found
+        # In the earlier run as well: a later search may be interrupted.
+        run.searched_on = fresh.searched_on = found
+        fresh.warnings[:0] = run.warnings
         write_search(run.folder, found)
-        return run
+        return fresh
     if not has_time_to_prove(fresh, found, progress):
         if run.proof is not None:
             _keep_proof(run, found)
