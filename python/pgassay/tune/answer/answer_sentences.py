@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pgassay.model.tuning.source import NO_RIGHT, TuneSource
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, is_weighed, looked_slower, slower_words
-from pgassay.tune.search.selection import STATEMENT_MARGIN
+from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX
 from pgassay.words import amount, figure, join, percent, plural
 from pgassay.words import seconds as duration
 
@@ -168,7 +168,7 @@ def unread(source: TuneSource | None) -> str:
 def has_nothing_to_do(fixes: Sequence[Fix], *, is_interrupted: bool = False) -> bool:
     """Whether it was shown that nothing is to be done: all was tried, and nothing is left that may help."""
     is_open = any(fix.verdict in ("recommended", "not decided") for fix in fixes)
-    is_open = is_open or _unclear(fixes, STATEMENT_MARGIN) is not None
+    is_open = is_open or _unclear(fixes, STATEMENT_MARGIN) is not None or bool(_both_ways(fixes))
     return not (is_open or is_interrupted or _untried(fixes) or _without_room(fixes))
 
 
@@ -266,11 +266,31 @@ def _unclear(fixes: Sequence[Fix], margin: float) -> Fix | None:
     return max(found, key=lambda fix: fix.gain or 0.0, default=None)
 
 
+def _both_ways(fixes: Sequence[Fix]) -> str:
+    """What that does to statements which gains most of what makes all together slower; '' for nothing.
+
+    Whoever runs them may want the faster ones all the same, so that it is not the next best of what is left.
+    """
+    found = [fix for fix in fixes if fix.verdict == "worse" and (fix.gain or 0.0) >= 1 + STATEMENT_MARGIN]
+    for fix in sorted(found, key=lambda fix: -(fix.gain or 0.0)):
+        best = max(fix.statements, key=lambda each: each.ratio, default=None)
+        least = min(fix.statements, key=lambda each: each.ratio, default=None)
+        if best is None or least is None or best.ratio < 1 + STATEMENT_MARGIN:
+            continue
+        by = amount(least.ratio) if least.ratio else "so slow that it was stopped"
+        slower = f"{least.name} {by}" if least.ratio < WORSE_MAX else "all statements together slower"
+        return f"'{fix.title}' makes {best.name} {amount(best.ratio)}, but {slower}"
+    return ""
+
+
 def _next_best(fixes: Sequence[Fix], margin: float, *, is_interrupted: bool) -> str:
     """What was tried in vain, and what was not tried."""
-    gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
+    both_ways = _both_ways(fixes)
+    gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict == "no help"]
+    # What makes all statements together slower gains nothing, whatever it does to some.
+    gains += [1.0 for fix in fixes if fix.verdict == "worse" and not both_ways]
     gain = max([*gains, 1.0]) - 1
-    parts = []
+    parts = [both_ways] if both_ways else []
     if gains:
         less = "less than " if gain < margin else ""
         parts.append(f"the next best fix gains {less}{percent(max(gain, margin))}")

@@ -170,6 +170,49 @@ def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> No
     assert told.startswith("Nothing to do: ")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ({"list": 0.1, "place": 3.0}, "'index harmful' makes list 10 × as fast, but place 30 × as slow"),
+        (
+            {"list": 0.1, "place": math.inf},
+            "'index harmful' makes list 10 × as fast, but place so slow that it was stopped",
+        ),
+        (
+            {"list": 0.1, "place": 0.105},
+            "'index harmful' makes list 10 × as fast, but all statements together slower",
+        ),
+        ({"list": 2.0, "place": 0.1}, ""),
+        ({"list": 0.95, "place": 3.0}, ""),
+    ],
+)
+@pytest.mark.parametrize("others", [(), ("useless",)])
+def test_what_helps_one_statement_and_costs_another_more_is_not_called_nothing_to_do(
+    seconds: dict[str, float], said: str, others: tuple[str, ...]
+) -> None:
+    harmful = Tried("index:harmful", seconds, 1.0, 8192, **samples.SLOWER)
+    useless = Tried("index:useless", {"list": 0.99}, 1.0, 8192)
+    names = ("harmful", *others)
+    known = samples.judged(
+        candidates=tuple(samples.candidate(name) for name in names),
+        **samples.searched(
+            tried={f"index:{name}": {"harmful": harmful, "useless": useless}[name] for name in names}
+        ),
+        proved=None,
+        unsafe={},
+        left_out={},
+    )
+    fixes = ranked(known)
+    told = summary(fixes, None, 1.6, margin=0.03)
+    assert {fix.id: fix.verdict for fix in fixes}["index:harmful"] == "worse"
+    assert has_nothing_to_do(fixes) == (not said)
+    rest = "the next best fix gains less than 3 %"
+    if said:
+        assert told == f"Nothing is recommended: {said}{f'; {rest}' if others else ''}."
+    else:
+        assert told == f"Nothing to do: 1.600 s for the whole workload; {rest}."
+
+
 def test_what_was_seen_and_not_proven_is_told_by_statement() -> None:
     """A user reads the first line: which statement, how much, by what, and what there was no time for."""
     tried = {
