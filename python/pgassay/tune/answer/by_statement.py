@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 from pgassay.model.tuning.tune_answer import Fix, FixStatement, StatementAnswer, StatementVerdict
 from pgassay.tune.proof.effects import Effect, Proved
+from pgassay.tune.rewrites.tree import RefusedError, inserts_values, read
 from pgassay.tune.search.selection import SEEN_MIN, Baseline, Seconds
 
 # A ratio nearer to 1 than this is none that anybody asked for.
@@ -96,9 +98,22 @@ def _seen(answer: StatementAnswer, seen: FixStatement, fix: str) -> dict[str, ob
 
 
 def inserts(baseline: Baseline) -> frozenset[str]:
-    """The statements that insert what they are given: that one looked faster with an index is chance."""
-    words = {each.name: each.of.sql.upper().split() for each in baseline.statements if each.of.writes}
-    return frozenset(name for name, text in words.items() if text[0] == "INSERT" and "SELECT" not in text)
+    """The statements that insert what they are given: that one looked faster with an index is chance.
+
+    Not so those that read a table for it, in whatever part of them.
+    """
+    return frozenset(
+        each.name for each in baseline.statements if each.of.writes and _inserts_values(each.of.sql)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _inserts_values(sql: str) -> bool:
+    """Of a text that can't be parsed nothing is known. Every candidate's answer asks."""
+    try:
+        return inserts_values(read(sql))
+    except RefusedError:
+        return False
 
 
 def _measured(

@@ -373,3 +373,10 @@ def plain_subselect(node: object, kind: SubLinkType) -> ast.SelectStmt | None:
 def has_grouping_sets(select: ast.SelectStmt) -> bool:
     """GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
     return any(isinstance(node, ast.GroupingSet) for node in items(select.groupClause))
+
+
+def inserts_values(tree: ast.Node) -> bool:
+    """Whether a statement only adds rows that it names: it reads no table for them."""
+    if not isinstance(tree, ast.InsertStmt):
+        return False
+    return sum(isinstance(node, ast.RangeVar) for node in walk(tree)) == 1

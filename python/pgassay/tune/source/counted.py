@@ -16,7 +16,7 @@ from psycopg import sql
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
-from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk
+from pgassay.tune.rewrites.tree import RefusedError, inserts_values, names_of, read, walk
 from pgassay.tune.source.source_server import SourceServer
 
 LIBRARY = "pg_stat_statements"
@@ -214,7 +214,7 @@ def choose(
         if kind:
             ignored[kind] += 1
         else:
-            (inserts if _inserts_values(tree) else able).append((row, tree))
+            (inserts if inserts_values(tree) else able).append((row, tree))
     taken = _in_turns([row for row, _ in able], wanted)
     left = max(wanted - len(taken), 0)
     ignored[VALUES] = len(inserts[left:])
@@ -271,13 +271,6 @@ def _in_turns(rows: Sequence[CountedRow], wanted: int) -> set[str | None]:
             if following is not None and len(taken) < wanted:
                 taken.add(following)
     return taken
-
-
-def _inserts_values(tree: ast.Node) -> bool:
-    """Whether a statement only adds rows that it names: it reads no table for them."""
-    if not isinstance(tree, ast.InsertStmt):
-        return False
-    return sum(isinstance(node, ast.RangeVar) for node in walk(tree)) == 1
 
 
 def kind_of(tree: ast.Node) -> str:
