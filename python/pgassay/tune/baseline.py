@@ -27,7 +27,8 @@ from pgassay.words import seconds as in_words
 ROWS_S_MAX = 1.0
 # Of statements that are quick the plan is that of the shortest of so many executions.
 PLANS_MAX, PLANS_S_MAX = 3, 0.5
-_FOREIGN_TABLES = "SELECT relname FROM pg_class WHERE relkind = 'f'"
+_FOREIGN_TABLES = """SELECT nspname, relname
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE relkind = 'f'"""
 _TABLE_ROWS = """SELECT reltuples FROM pg_class
 WHERE relname = %s AND relnamespace = coalesce(to_regnamespace(quote_ident(%s)), relnamespace)"""
 
@@ -96,7 +97,7 @@ def _look(
 ) -> list[MeasuredStatement]:
     """Measure each one for a short time; those that did not end in it. `said` gets why others failed."""
     late: list[MeasuredStatement] = []
-    foreign = {str(row[0]) for row in copy.session.execute(_FOREIGN_TABLES).fetchall()}
+    foreign = {(str(row[0]), str(row[1])) for row in copy.session.execute(_FOREIGN_TABLES).fetchall()}
     for each in measured(statements):
         try:
             estimate = copy.estimate(each.sql, each.name)
@@ -172,10 +173,13 @@ def _table_rows(copy: TrialCopy, node: PlanNode) -> float | None:
     return float(row[0]) if row and row[0] >= 0 else None
 
 
-def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) -> None:
-    """Raise UsageError for a statement that would reach another server, directly or through a view."""
+def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[tuple[str, str]]) -> None:
+    """Raise UsageError for a statement that would reach another server, directly or through a view.
+
+    `foreign`: the foreign tables, each with its schema: another schema may have a table of that name.
+    """
     for node in plan.nodes:
-        if node.type.startswith("Foreign") or node.relation in foreign:
+        if node.type.startswith("Foreign") or (node.relation_schema, node.relation) in foreign:
             raise UsageError(
                 f"statement {name} reaches the foreign table {node.relation or 'of a join'}, which is on "
                 "another server and not in the copy: leave it out"
