@@ -70,8 +70,10 @@ def baseline_of(copy: TrialCopy, statements: Sequence[TunedStatement], *, goes_o
     """
     found, said = _Measured(), list[str]()
     late = _look(copy, statements, found, said, goes_on=goes_on)
-    said += _wait_longer(copy, late, found)
+    _wait_longer(copy, late, found)
     kept = _with_texts(statements, found.executed)
+    _rename_endless(copy, statements, kept)
+    said += _not_ended(copy)
     plans: dict[str, tuple[ExplainedPlan, ...]] = {}
     seconds, estimates = {}, {}
     rows: dict[str, Bag] = {}
@@ -119,12 +121,9 @@ def _look(
     return late
 
 
-def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Measured) -> list[str]:
-    """Give those that did not end more time where that may be enough; what is said of those that don't."""
-    if not late:
-        return []
-    first, longer = first_s(copy.timeout_s), copy.timeout_s / len(late)
-    endless: dict[str, list[str]] = {}
+def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Measured) -> None:
+    """Give those that did not end more time where that may be enough; the copy knows which don't end then."""
+    first, longer = first_s(copy.timeout_s), copy.timeout_s / max(len(late), 1)
     ended = found.ended()
     for each in late:
         waited, estimate = first, found.estimates[each.sql]
@@ -134,9 +133,31 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         if seconds == math.inf:
             copy.endless[each.name] = StatementTimeout(waited, estimate)
             seconds = waited
-            endless.setdefault(in_words(waited), []).append(each.name)
         found.seconds[each.sql] = seconds
         found.executed[each.sql] = executed_plan(copy, each, seconds)
+
+
+def _rename_endless(
+    copy: TrialCopy, before: Sequence[TunedStatement], kept: Sequence[TunedStatement]
+) -> None:
+    """Have what did not end by the names of what is kept: those count a statement's sets of values.
+
+    Where the first of two sets failed, the second is no longer 'list [2]', but 'list'.
+    """
+    waiting = {
+        (each.of.name, each.sql): copy.endless[each.name]
+        for each in measured(before)
+        if each.name in copy.endless
+    }
+    names = ((each.name, (each.of.name, each.sql)) for each in measured(kept))
+    copy.endless = {name: waiting[text] for name, text in names if text in waiting}
+
+
+def _not_ended(copy: TrialCopy) -> list[str]:
+    """What is said of those that did not end."""
+    endless: dict[str, list[str]] = {}
+    for name, waiting in copy.endless.items():
+        endless.setdefault(in_words(waiting.limit_s), []).append(name)
     return [
         f"{', '.join(names)} did not finish in {time}: "
         f"{'each' if len(names) > 1 else 'it'} counts with that time, a lower bound, and is given as "

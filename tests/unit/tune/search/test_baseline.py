@@ -78,3 +78,25 @@ def test_a_foreign_table_of_the_same_name_in_another_schema_is_no_matter_of_a_st
     assert measure(_Copy({}, [("archive", "orders")])).baseline.seconds == {"list": 0.01}
     with pytest.raises(UsageError, match="list reaches the foreign table orders"):
         measure(_Copy({}, [("archive", "orders")], schema="archive"))
+
+
+@pytest.mark.parametrize(
+    ("times", "names"),
+    [
+        ({"'a'": None, "'b'": math.inf}, ["list [1]"]),
+        ({"'a'": None, "'c'": math.inf}, ["list [2]"]),
+        ({"'a'": None, "'b'": None, "'c'": math.inf}, ["list"]),
+        ({"'b'": math.inf, "'c'": math.inf}, ["list [2]", "list [3]"]),
+    ],
+)
+def test_what_did_not_end_is_known_by_the_name_that_it_has_without_sets_that_failed(
+    times: Mapping[str, float | None], names: Sequence[str]
+) -> None:
+    copy = _Copy(times)
+    found = measure(copy, "a", "b", "c")
+    assert [*found.baseline.endless] == [*copy.endless] == names
+    assert found.said[-1].startswith(f"{', '.join(names)} did not finish in ")
+    assert not found.baseline.rows.keys() & {*names}
+    assert [found.baseline.seconds[name] for name in names] == [
+        each.limit_s for each in copy.endless.values()
+    ]
