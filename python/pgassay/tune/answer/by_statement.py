@@ -32,7 +32,8 @@ def answers(
     recommended = {fix.id for fix in fixes if fix.verdict == "recommended"}
     calls = baseline.calls
     whole_s = math.fsum(calls[name] * baseline.seconds[name] for name in calls)
-    made, chance, rejected = [], inserts(baseline), _slowed_by_rejected(baseline, members, fixes)
+    made, chance = [], inserts(baseline)
+    rejected = _slowed_by_rejected(baseline, members, made_faster, fixes)
     for each in baseline.statements:
         before = baseline.seconds[each.name]
         served = each.name not in chance and each.name not in rejected
@@ -51,11 +52,19 @@ def answers(
     return tuple(made)
 
 
-def _slowed_by_rejected(baseline: Baseline, members: Sequence[str], fixes: Sequence[Fix]) -> frozenset[str]:
+def _slowed_by_rejected(
+    baseline: Baseline,
+    members: Sequence[str],
+    made_faster: Mapping[str, Collection[str]],
+    fixes: Sequence[Fix],
+) -> frozenset[str]:
     """The reads that a member of the set made slower which is worse, where nothing recommended concerns them.
 
     That fix says so; with what is recommended these statements stay as they are. Not so writes, which any
-    index on their table may make slower.
+    index on their table may make slower. Where each arm has a server of its own, every fix has figures of all
+    statements, and most of them are noise: so one concerns a statement where its interval excludes 1, or
+    where the search saw it make that faster. A fix is not blamed by less either, or what a recommended one
+    did to a statement would be said of a rejected one.
     """
     reads = {each.name for each in baseline.statements if not each.of.writes}
     slowed = {
@@ -63,10 +72,20 @@ def _slowed_by_rejected(baseline: Baseline, members: Sequence[str], fixes: Seque
         for fix in fixes
         if fix.verdict == "worse" and fix.id in members
         for each in fix.statements
-        if each.ratio < 1
+        if each.ratio < 1 and _is_changed(each)
     }
-    concerned = {each.name for fix in fixes if fix.verdict == "recommended" for each in fix.statements}
+    recommended = [fix for fix in fixes if fix.verdict == "recommended"]
+    concerned = {each.name for fix in recommended for each in fix.statements if _is_changed(each)}
+    concerned.update(name for fix in recommended for name in made_faster.get(fix.id, ()))
     return frozenset((reads & slowed) - concerned)
+
+
+def _is_changed(each: FixStatement) -> bool:
+    """Whether the interval of a statement excludes that it is the same; without one, by the ratio alone."""
+    low, high = each.interval or (None, None)
+    if low is None and high is None:
+        return abs(each.ratio - 1) > _SAME
+    return (low is not None and low > 1) or (high is not None and high < 1)
 
 
 def with_what_was_seen(made: Sequence[StatementAnswer], fixes: Sequence[Fix]) -> tuple[StatementAnswer, ...]:
