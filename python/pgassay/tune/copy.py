@@ -30,7 +30,7 @@ from pgassay.plans.explain_plan import explained
 from pgassay.storage.base import Volume
 from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
+from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, apply_within, refused
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
 from pgassay.tune.timeouts.time_limits import StatementTimeout
 from pgassay.tune.tuned_statements import MeasuredStatement
@@ -172,18 +172,12 @@ class TrialCopy:
         assert self._session is not None and self._server is not None
         self._session.connect(self._server.connection_parameters(dbname=self.snapshot.database))
 
-    def apply(self, statements: Sequence[str]) -> float:
+    def apply(self, statements: Sequence[str], limit_s: float = math.inf) -> float:
         """Run these statements, each on its own; the seconds that they took together.
 
-        Raises UsageError with the server's words.
+        Raises UsageError with the server's words, TooLongError after `limit_s` seconds for all of them.
         """
-        begun = time.monotonic()
-        for statement in statements:
-            try:
-                self.session.execute(statement.encode(), prepare=False)
-            except psycopg.Error as error:
-                raise UsageError(f"'{statement}' failed on the copy: {first_line(error)}") from error
-        return time.monotonic() - begun
+        return apply_within(self.session, statements, limit_s)
 
     def bytes(self) -> int:
         """The size of the database, without what is hidden."""
@@ -326,10 +320,10 @@ class TrialCopy:
                 self._stop()
                 self._start()
 
-    def push(self, candidate: Candidate) -> float:
+    def push(self, candidate: Candidate, limit_s: float = math.inf) -> float:
         """Apply a candidate on top of those that are applied; the seconds that its SQL took.
 
-        Raises UsageError with the server's words; the copy is then as it was before.
+        Raises as `apply` does; the copy is then as it was before.
         """
         self._applied.append(candidate)
         try:
@@ -339,7 +333,8 @@ class TrialCopy:
             self._restart_with_settings()
             if self._hidden.show(self.session, candidate):
                 return 0.0
-            return self.apply([*self._hidden.to_be_dropped(self.session, candidate), *candidate.sql])
+            dropping = self._hidden.to_be_dropped(self.session, candidate)
+            return self.apply([*dropping, *candidate.sql], limit_s)
         except (UsageError, MeasurementError):
             self._applied.pop()
             self._again()

@@ -33,6 +33,7 @@ from pgassay.tune.search.selection import (
     gain_of,
     longest_s,
 )
+from pgassay.tune.statement_errors import TooLongError
 from pgassay.tune.tuned_statements import MeasuredStatement
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
@@ -224,8 +225,11 @@ def _try(run: SearchRun, candidate: Candidate, waits: Callable[[], str | None]) 
     limits = longest_s(baseline.weights, baseline.seconds, found.best(baseline.seconds), run.gain_min)
     before_bytes, before_wal = copy.bytes(), copy.wal_bytes()
     try:
-        build_s = copy.push(candidate)
+        build_s = copy.push(candidate, run.clock.ends_at - time.monotonic())
         wal_bytes = copy.wal_bytes() - before_wal if candidate.sql else None
+    except TooLongError as error:
+        run.say(f"{candidate.title} was not tried for lack of time: {error}")
+        return  # so that a longer search tries it
     except (UsageError, MeasurementError) as error:
         found.tried[candidate.id] = Tried(candidate.id, refused=str(error))
         return
