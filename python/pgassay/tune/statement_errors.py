@@ -16,6 +16,7 @@ from pgassay.errors import UsageError, first_line
 from pgassay.words import duration
 
 QUERY_CANCELED = "57014"
+_SETTING_MAX = 2**31 - 1
 _NO_TABLE = "42P01"
 _READ_ONLY = "25006"
 # undefined_file, external_routine_exception (a program that failed), no connection to another server.
@@ -67,8 +68,9 @@ def _timeout(session: ControlSession, seconds: float) -> Iterator[None]:
     if math.isinf(seconds):
         yield
         return
-    # 0 is without a limit.
-    session.execute(f"SET statement_timeout = '{max(math.ceil(1000 * seconds), 1)}ms'".encode())
+    # 0 is without a limit, and more than a setting holds is none.
+    limit_ms = min(max(math.ceil(1000 * seconds), 1), _SETTING_MAX)
+    session.execute(f"SET statement_timeout = '{limit_ms}ms'".encode())
     try:
         yield
     finally:
