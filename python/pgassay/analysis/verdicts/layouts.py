@@ -31,7 +31,7 @@ class LayoutNoise:
     """What layouts do in one stratum, of one measure's logs.
 
     mean_square: of the effects of layouts, the trials' noise in them included, with `freedom`; layouts: how
-    many each build has. deviation: of layouts alone; share: of a trial's variance that is theirs; both None
+    many each build has; builds: those that were met in all of theirs. deviation: of layouts alone; share: of a trial's variance that is theirs; both None
     while the noise is not known well enough.
     """
 
@@ -40,6 +40,7 @@ class LayoutNoise:
     layouts: int
     deviation: float | None
     share: float | None
+    builds: frozenset[str] = frozenset()
 
     def half_width(self, level: float) -> float:
         """Of the interval of a contrast of two builds at error rate `level`, as a log ratio."""
@@ -48,11 +49,15 @@ class LayoutNoise:
 
 
 def layout_noise(study: Study, logs: FloatArray, stratum: str) -> LayoutNoise | None:
-    """Of a measure's logs, shape (blocks, arms); None where none are drawn or not all were met yet."""
+    """Of a measure's logs, shape (blocks, arms); None where none are drawn, or fewer than two builds met all.
+
+    A build that rested early, or never ran, says nothing, and takes nothing from the others.
+    """
     count = study.experiment.design.layouts
     arms = [arm for arm in study.experiment.arms if arm.stratum == stratum]
     places = study.table.places_with([arm.id for arm in arms if arm.role != "arm"])
     cells: list[tuple[int, str, str, float]] = []
+    met: dict[str, set[int]] = {}
     for place in places if count else ():
         plan = study.plans.get(study.table.numbers[place])
         for arm in arms:
@@ -60,11 +65,12 @@ def layout_noise(study: Study, logs: FloatArray, stratum: str) -> LayoutNoise | 
             if plan is not None and arm.id in plan.layouts and math.isfinite(value):
                 build = arm.spec.build.bin_directory
                 cells.append((place, arm.id, f"{build} {plan.layouts[arm.id]}", value))
-    builds = {arm.spec.build.bin_directory for arm in arms if arm.spec.build.source is not None}
-    # Of builds that rested early some layouts may be lacking; of two that go on none is after K blocks.
-    if not cells or len({name for _, _, name, _ in cells}) < len(builds) * count:
+                met.setdefault(build, set()).add(plan.layouts[arm.id])
+    builds = frozenset(build for build, layouts in met.items() if len(layouts) == count)
+    if len(builds) < 2:
         return None
-    return _fitted(cells, count)
+    ids = {arm.id for arm in arms if arm.spec.build.bin_directory in builds}
+    return replace(_fitted([cell for cell in cells if cell[1] in ids], count), builds=builds)
 
 
 def widened(
@@ -107,7 +113,7 @@ def ends_with_layouts(
         noises = {stratum: layout_noise(study, of_measure, stratum) for stratum in _strata(contrasts)}
         for place, contrast in enumerate(contrasts):
             at, noise = (measure, place), noises[contrast.stratum]
-            if noise is not None and _is_of_builds(study, contrast) and lower[at] <= upper[at]:
+            if noise is not None and _is_of_builds(study, contrast, noise) and lower[at] <= upper[at]:
                 half = noise.half_width(float(levels[at]))
                 lower[at] = min(lower[at], effects[at] - half)
                 upper[at] = max(upper[at], effects[at] + half)
@@ -139,8 +145,7 @@ def layout_warnings(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _wider(study: Study, index: int, finding: Finding, noise: LayoutNoise | None, level: float) -> Finding:
-    is_of_builds = _is_of_builds(study, study.experiment.contrasts[index])
-    if noise is None or not is_of_builds or finding.is_empty:
+    if noise is None or not _is_of_builds(study, study.experiment.contrasts[index], noise) or finding.is_empty:
         return finding
     half = noise.half_width(level)
 
@@ -156,9 +161,11 @@ def _strata(contrasts: Sequence[Contrast]) -> dict[str, None]:
     return dict.fromkeys(each.stratum for each in contrasts)
 
 
-def _is_of_builds(study: Study, contrast: Contrast) -> bool:
+def _is_of_builds(study: Study, contrast: Contrast, noise: LayoutNoise) -> bool:
+    """Whether two builds are compared whose layouts come again; until then each trial has a new one."""
     arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
-    return arm.spec.build.bin_directory != control.spec.build.bin_directory
+    builds = {arm.spec.build.bin_directory, control.spec.build.bin_directory}
+    return len(builds) > 1 and builds <= noise.builds
 
 
 def _fitted(cells: Sequence[tuple[int, str, str, float]], count: int) -> LayoutNoise:
