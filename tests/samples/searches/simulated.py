@@ -83,8 +83,8 @@ def searched(
 ) -> Searched:
     """Ends first, then rounds until nothing more can be told.
 
-    told_after: so many blocks of the ends have shown that they differ, as `compare` judges; None: the search's
-    own evidence has to.
+    told_after: so many blocks of the ends have shown that they differ, as `compare` judges; None: the
+    search's own evidence has to.
     """
     search = Search(world.last, untestable=set(untestable))
     ends, trials = search.parts[0], 0

@@ -152,6 +152,45 @@ def test_the_layouts_are_not_judged_before_each_was_met():
     assert layout_noise(study, simulated(plan, plans, 0.02, 0.01, 0.0, 1)[0], "") is None
 
 
+@pytest.mark.parametrize("rests_after", [0, 3])
+def test_a_build_that_never_ran_or_rests_early_takes_nothing_from_the_others(rests_after):
+    """Of three trees the second is dropped, or decided before it met all layouts; the third is as the first."""
+    wrong, told = 0, 0
+    for seed in range(2):
+        made = experiment(arms=2, statements=0, seed=seed, pool_twin=True)
+        arms = []
+        for arm in made.arms:
+            folder = f"/builds/{arm.levels['io_method']}/bin"
+            tree = SourceTree(name=folder, tree="", compiler="", options=(), layouts=("",) * 4)
+            build = arm.spec.build.model_copy(update={"bin_directory": folder, "source": tree})
+            arms.append(arm.model_copy(update={"spec": arm.spec.model_copy(update={"build": build})}))
+        design = BlockDesign(data_copies=2, layouts=planned_layouts(arms, 4), decided_rest=True)
+        plan = made.model_copy(update={"arms": tuple(arms), "design": design})
+        resting = plan.contrasts[0].arm_id
+        plans: dict[int, BlockPlan] = {}
+        for block in range(40):
+            plans[block] = plan_block(plan, plans, {resting} if block >= rests_after else set())
+        records = [
+            record(plan, 10 * block + number, block, arm_id, 1.0)
+            for block, each in plans.items()
+            for number, arm_id in enumerate(each.arm_ids)
+        ]
+        kept = stored(plan, records)
+        object.__setattr__(kept, "block_plans", plans)
+        study, values = gather_study(kept), simulated(plan, plans, 0.02, 0.01, 0.0, seed)
+        for block, each in plans.items():
+            for column, arm in enumerate(plan.arms):
+                if arm.id not in each.arm_ids:
+                    values[:, block, column] = np.nan
+        contrasts = study.contrast_set(values)
+        intervals = contrasts.intervals(ALPHA / 2, running=True)
+        findings = widened(study, findings_of(contrasts, intervals, ALPHA / 2), values, ALPHA / 2)
+        wrong += sum(not of_run[1].lower <= 0 <= of_run[1].upper for of_run in findings)
+        told += sum(layout_noise(study, logs, "") is not None for logs in values)
+    assert told == 2 * TOGETHER
+    assert wrong <= 8
+
+
 PROFILE_ROUNDS, FUNCTIONS = 10, 24
 # Of a function's time, in logs: what another layout does to it, and another trial.
 FUNCTION_LAYOUT, FUNCTION_TRIAL = 0.05, 0.03

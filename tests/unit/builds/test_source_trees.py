@@ -124,6 +124,20 @@ def test_trees_share_data_while_their_formats_agree(clone: Path) -> None:
     assert formats["code"] == formats["master"]
     assert formats["bump"] == "18, catalog 2, control 1800, page 4, WAL 0xD118"
     assert formats["unknown"] == ""
+    usual = formats["master"]
+    for name, content, words in (
+        ("meson_options.txt", "option('blocksize', type: 'combo',\n  value: '16')\n", "blocks of 16 kB"),
+        ("meson_options.txt", "option('blocksize', type: 'combo',\n  value: '8')\n", ""),
+        ("src/include/pg_config_manual.h", "#define NAMEDATALEN 128\n", "names of 128 bytes"),
+        ("src/include/pg_config_manual.h", "#define INDEX_MAX_KEYS\t\t32\n", ""),
+    ):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text(content)
+        assert data_format(find_tree(parse_source(f"source:{clone}"))) == ", ".join(
+            filter(None, (usual, words))
+        )
+        source_tree.git(clone, "checkout", "--quiet", "--force", "master")
+        source_tree.git(clone, "clean", "-fdq")
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ class LayoutNoise:
     """What layouts do in one stratum, of one measure's logs.
 
     mean_square: of the effects of layouts, the trials' noise in them included, with `freedom`; layouts: how
-    many each build has; builds: those that were met in all of theirs. deviation: of layouts alone; share: of a trial's variance that is theirs; both None
-    while the noise is not known well enough.
+    many each build has; builds: those that were met in all of theirs. deviation: of layouts alone; share: of
+    a trial's variance that is theirs; both None while the noise is not known well enough.
     """
 
     mean_square: float
@@ -145,7 +145,11 @@ def layout_warnings(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _wider(study: Study, index: int, finding: Finding, noise: LayoutNoise | None, level: float) -> Finding:
-    if noise is None or not _is_of_builds(study, study.experiment.contrasts[index], noise) or finding.is_empty:
+    if (
+        noise is None
+        or not _is_of_builds(study, study.experiment.contrasts[index], noise)
+        or finding.is_empty
+    ):
         return finding
     half = noise.half_width(level)
 

@@ -32,6 +32,8 @@ STATIC = {
 # What a shell happens to have must not decide how one revision is compiled and another is not.
 _DROPPED = re.compile(
     r"(C|CPP|CXX|LD|BISON|FLEX)FLAGS$|PYTHON|PG|MAKE|NINJA|DESTDIR$|LIBRARY_PATH$|CPATH$|C_INCLUDE_PATH$"
+    r"|COPT$|PROFILE$|CUSTOM_COPT$|LIBS$|(CC|CXX)_LD$|CONFIG_SITE$|COMPILER_PATH$|GCC_EXEC_PREFIX$"
+    r"|LD_RUN_PATH$"
 )
 # What CC may have before the compiler's own name.
 _CALLING = frozenset({"ccache", "distcc", "icecc", "sccache"})

@@ -199,14 +199,28 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     """Move what was installed to its place, or note that another build has the same files.
 
     A build that is there already lacks only layouts, which are added to it: it may be measured meanwhile. One
-    whose layouts another linker made stays as it is.
+    whose layouts another linker made stays as it is. Raises UsageError where what is compiled has become
+    another by what no recipe knows, as a library's header: what was measured with the build would not fit.
     """
     same, folder = kept_builds.with_files(record.files, record.linker), kept_builds.folder_of(key)
+    before = kept_builds.read(folder)
+    if before is not None and before.files != record.files:
+        if not before.same_as:
+            name = record.names[-1]
+            raise UsageError(
+                f"{name} was built before with other programs on this machine: 'pgassay builds clean "
+                f"{before.names[-1]}' removes that build, so that the same command builds it anew"
+            )
+        shutil.rmtree(folder)
+        before = None
     if same is not None and record.linker:
         kept_builds.note_linker(same, record.linker)
         add_layouts(staged, same)
         sync_tree(same)
-    if same is not None and kept_builds.read(folder) is not None:
+    if same is not None and before is not None:
+        if same not in (folder, kept_builds.folder_of(before.same_as)):
+            record = record.model_copy(update={"same_as": same.name})
+            kept_builds.write(folder, record)
         shutil.rmtree(staged)
         return Built(same, record)
     make_open_folder(origin_folder(kept_builds.ORIGIN))

@@ -21,7 +21,7 @@ from pgassay.errors import UsageError
 
 # The oldest that is built, which is older than the oldest that is measured.
 MAJOR_MIN = 13
-MESON, CONFIGURE = "meson.build", "configure"
+MESON, CONFIGURE, MESON_OPTIONS = "meson.build", "configure", "meson_options.txt"
 _CATALOG = "src/include/catalog/catversion.h"
 # The mode of an entry that is a clone of its own.
 _GITLINK = "160000 "
@@ -36,6 +36,14 @@ _FORMATS = (
     ("PG_CONTROL_VERSION", "src/include/catalog/pg_control.h", "control"),
     ("PG_PAGE_LAYOUT_VERSION", "src/include/storage/bufpage.h", "page"),
     ("XLOG_PAGE_MAGIC", "src/include/access/xlog_internal.h", "WAL"),
+)
+# What a patch may change that no version says: (file, how it is written, what it is in PostgreSQL).
+_SIZES = (
+    ("src/include/pg_config_manual.h", r"^#define\s+NAMEDATALEN\s+(\d+)", "names of {} bytes", "64"),
+    ("src/include/pg_config_manual.h", r"^#define\s+INDEX_MAX_KEYS\s+(\d+)", "indexes of {} keys", "32"),
+    (MESON_OPTIONS, r"^option\('blocksize'[^)]*value: '(\d+)'", "blocks of {} kB", "8"),
+    (MESON_OPTIONS, r"^option\('wal_blocksize'[^)]*value: '(\d+)'", "WAL blocks of {} kB", "8"),
+    (MESON_OPTIONS, r"^option\('segsize'[^)]*value: (\d+)", "segments of {} GB", "1"),
 )
 # git sets these for what it runs itself (a hook, an alias, 'git bisect run'): they name that repository, and
 # would be believed before the clone that was typed.
@@ -98,6 +106,10 @@ def data_format(tree: SourceTree) -> str:
         if match is None:
             return ""
         parts.append(f"{word} {match[1]}")
+    for path, pattern, words, usual in _SIZES:
+        match = re.search(pattern, _show(tree.hash, path, tree.objects) or "", re.MULTILINE)
+        if match is not None and match[1] != usual:
+            parts.append(words.format(match[1]))
     return ", ".join(parts)
 
 
