@@ -154,7 +154,7 @@ def test_the_layouts_are_not_judged_before_each_was_met():
 
 @pytest.mark.parametrize("rests_after", [0, 3])
 def test_a_build_that_never_ran_or_rests_early_takes_nothing_from_the_others(rests_after):
-    """Of three trees the second is dropped, or decided before it met all layouts; the third is as the first."""
+    """The second of three trees is dropped, or decided before it met all layouts; the third is the first."""
     wrong, told = 0, 0
     for seed in range(2):
         made = experiment(arms=2, statements=0, seed=seed, pool_twin=True)
