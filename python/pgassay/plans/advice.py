@@ -271,7 +271,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
         yield PlanAdvice(
             kind="rewrite",
             node=outer.id,
-            sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
+            sentence=f"{about}: NOT IN too large to hash. Write NOT EXISTS, which is "
             "planned as an anti join; the rows are the same where neither column can be NULL, and in "
             "that case PostgreSQL 19 does it itself.",
             sql=_not_exists(plan, node, outer, condition),

@@ -41,7 +41,7 @@ def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str
 
 def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
     if is_not_in(outer, top):
-        return "NOT IN over more rows than work_mem holds"
+        return "NOT IN too large to hash"
     return "a subquery that runs for each row"
 
 

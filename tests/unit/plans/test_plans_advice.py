@@ -187,7 +187,7 @@ def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> No
     kept = next(node for node in again.nodes if node.type == "Materialize")
     told = repeated_read(again, kept)
     assert told.startswith("orders is read again for each row of customers, ")
-    assert told.endswith(" times 1,000,000 rows: NOT IN over more rows than work_mem holds")
+    assert told.endswith(" times 1,000,000 rows: NOT IN too large to hash")
     joined = plan_of(
         "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
         "  Join Filter: (f.loan_id = l.id)",
