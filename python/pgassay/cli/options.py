@@ -38,6 +38,12 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """Of several words: a name that says itself how many there are is not repeated as `[… ...]`."""
+        if action.nargs == "+" and " " in str(action.metavar):
+            return str(action.metavar)
+        return super()._format_args(action, default_metavar)
+
 
 def _terminal_width() -> int:
     columns = os.environ.get("COLUMNS", "")

@@ -57,7 +57,8 @@ class DataOptions:
         COPIES,
         default="pgbench",
         servers="own",
-        guide="`pgbench`, `dump:FILE`, `folder:DATADIR` or `script:FILE`: [datasets](datasets.md)",
+        guide="`pgbench`, `sysbench`, `dump:FILE`, `folder:DATADIR` or `script:FILE`: "
+        "[datasets](datasets.md)",
     )
     prepare: tuple[str, ...] = several(
         "--prepare SQL|FILE",
@@ -83,7 +84,7 @@ class DataOptions:
         "restarted (by --before-trial)",
         (*COPIES, "upgrade"),
         otherwise="by the workload",
-        guide="`cold`, `cold-each`, `warm-buffers`, `warm-pages` or `as-is`: [cache "
+        guide="`cold`, `cold-each`, `warm-buffers`, `warm-pages`, `as-is` or `restarted`: [cache "
         "states](cache-states.md). Default: [that of the workload](workloads.md); `as-is` on remote servers "
         "and where arms [take turns in one server](compare-how-it-works.md#arms-in-one-server)",
     )

@@ -62,8 +62,8 @@ class EvidenceOptions:
         "time limit, as 90s, 12m, 1h",
         (*COPIES, "upgrade", "run", "resume", "claims", "probe"),
         default="15m",
-        guide="the time, as `90s`, `12m`, `1h`, for all but loading data the first time and waiting for "
-        "another experiment. No block starts that would probably end later, except the first",
+        guide="the time limit, as `90s`, `12m`, `1h`; loading the data the first time and waiting for "
+        "another experiment do not count. No block starts that would probably end later, except the first",
     )
     margin: float = value(
         "--margin FRACTION",

@@ -50,12 +50,11 @@ class TrialOptions:
         "--restart",
         Words["Restart"](("needed", "each")),
         "needed: arms that can share one running server (session settings, SQL texts, indexes) take turns "
-        "in it, in warm caches, and a block is one start; all others have a separate trial for each arm, as "
-        "with each",
+        "in it, and a block is one start; all others have a separate trial for each arm, as with each",
         default="needed",
         guide="`needed`: arms that can [share one running "
-        "server](compare-how-it-works.md#arms-in-one-server) take turns in it, in warm caches. `each`: a "
-        "separate trial for each arm",
+        "server](compare-how-it-works.md#arms-in-one-server) take turns in it. `each`: a separate trial for "
+        "each arm",
     )
     plans: "PlanKind | None" = maybe(
         "--plans",

@@ -69,9 +69,9 @@ class TuneOptions:
         text,
         "the statements that are too slow",
         _TUNE,
-        guide="`sql:FILE`: queries, INSERT, UPDATE, DELETE, MERGE; required without a DSN. Include the "
-        "statements that write: what an index costs them is seen only then. Writes are rolled back. "
-        "`replay:DIR`: the families that took most of a capture's time, with frequent and slow values",
+        guide="`sql:FILE`: queries, INSERT, UPDATE, DELETE, MERGE; required unless a DSN, a folder "
+        "or `--demo` has them. Include writes, or what an index costs them is not seen; they are rolled "
+        "back. `replay:DIR`: the families that took most of a capture's time, with frequent and slow values",
     )
     clients: int | None = maybe(
         "--clients N",

@@ -51,7 +51,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "line",
         nargs="+",
-        metavar="GOOD BAD",
+        metavar="GOOD BAD | RANGE",
         help="two revisions of a clone, each as git:PATH@REVISION; or one range: version=17.0..17.10, "
         "the available releases, or build=BUILD,BUILD,…, a list of builds, the good one first",
     )

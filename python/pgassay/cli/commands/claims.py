@@ -34,8 +34,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "claims",
         help="list published claims, and say which were reproduced here",
         description="Lists the claims in experiment files, or, with a file's results, judges each claim: "
-        "reproduced, of another size, refuted, undecided, or out of reach here. 'run' runs the experiments "
-        "whose claims fit the time, and continues where it stopped.",
+        "reproduced, same direction with another size, no difference here, refuted, undecided, or can't be "
+        "tried here. 'run' runs the experiments whose claims fit the time, and continues where it stopped.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,

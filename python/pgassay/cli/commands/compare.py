@@ -37,8 +37,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
         "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, "
         "config (levels of several parts, as 18+io_method=sync), rate, arrivals, latency_limit, and "
-        "range_size, tables, table_size and other options of sysbench's scripts; several make a grid, of "
-        "which the first is compared within the strata of the others",
+        "range_size, tables, table_size and other options of sysbench's scripts, and those in "
+        "docs/compare.md; several make a grid, of which the first is compared within the strata of the "
+        "others",
     )
     options.add_options(parser, "compare")
     parser.add_argument(

@@ -19,11 +19,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "diagnose",
         help="watch a running server for half a minute: which statements take its time, why, what to do next",
-        description="Observes a running server, version 14 or newer, local or remote: read-only, with under "
-        "1 % of one processor. Says which statements take the time and what their plans waste "
-        "(EXPLAIN, never executed), what limits the server, what is wrong, and which command to run "
-        "next. Ctrl-C ends it early, with what was seen so far. With two files of --json it reports "
-        "what differs in the second.",
+        description="Observes a running server, version 14 or newer, local or remote, read-only. Says which "
+        "statements take the time and what their plans waste (EXPLAIN, never executed), what limits the "
+        "server, what is wrong, and which command to run next. Ctrl-C ends it early, with what was seen so "
+        "far. With two files of --json it reports what differs in the second.",
         epilog='examples:\n  pgassay diagnose "dbname=shop"\n'
         "  pgassay diagnose postgresql://me@db.example.com/shop --seconds 60 --html today.html\n"
         "  pgassay diagnose dbname=shop --json > before.json\n"
@@ -33,7 +32,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "dsn",
-        metavar="DSN",
+        metavar="DSN | FILE [FILE]",
         nargs="+",
         help="a connection string of libpq: a URI, or key=value pairs; or a file written by diagnose --json "
         "to show it, or two to compare them",
