@@ -93,8 +93,8 @@ class TuneOptions:
         "the collation of the source's database, as en_US.utf8, icu:en-US or builtin:C.UTF-8 (default: "
         "that of the dump or of the database, C if unknown)",
         _TUNE,
-        guide="the collation of your database, as `en_US.utf8`, `icu:en-US` or `builtin:C.UTF-8`; needed "
-        "with a plain dump made without `--create`, else plans that compare text differ",
+        guide="the collation of your database, as `en_US.utf8`, `icu:en-US` or `builtin:C.UTF-8`; give it "
+        "with a plain dump made without `--create`, or plans that compare text may differ",
     )
     max_space_bytes: int | None = maybe(
         "--max-space SIZE",
