@@ -107,7 +107,7 @@ def _moved(both: _Matched, changed: Sequence[Pair]) -> Iterator[str]:
     joins = _joins([a for a, _ in pairs], gone) - _joins([b for _, b in pairs], new)
     if scans_gone and not scans_new:
         what = f" and {plural(joins, 'join')}" if joins > 0 else ""
-        yield f"B does not have {plural(len(scans_gone), 'scan')}{what}: {_named(scans_gone)}."
+        yield f"B drops {plural(len(scans_gone), 'scan')}{what}: {_named(scans_gone)}."
     elif scans_new and not scans_gone:
         what = f" and {plural(-joins, 'join')}" if joins < 0 else ""
         yield f"B has {plural(len(scans_new), 'scan')}{what} more: {_named(scans_new)}."
@@ -300,7 +300,7 @@ def _blocks_sentence(mine: PlanNode, theirs: PlanNode) -> Iterator[str]:
     read = (mine.buffers_read or 0, theirs.buffers_read or 0)
     if change:
         shown = f", {read[0]:,} → {read[1]:,} of them read" if any(read) else ""
-        yield f"In all{change.removeprefix(':')}{shown}."
+        yield f"Total{change}{shown}."
 
 
 def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -> Iterator[str]:

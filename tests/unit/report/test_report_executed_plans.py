@@ -103,12 +103,12 @@ def test_the_blocks_of_both_plans_and_what_versions_print_are_said_by_every_outp
     result = analyse(stored)
     (change,) = result.plan_changes
     assert (change.statement, change.arm, change.control) == ("count_accounts", arm, control)
-    assert change.sentences[0] == "In all 163,935 → 1,632 blocks."
+    assert change.sentences[0] == "Total: 163,935 → 1,632 blocks."
     page = page_of(result, stored)
     assert json.loads(page.json())["plan_changes"][0]["sentences"] == [*change.sentences]
     assert any("Index Searches" in note and "from 18 on" in note for note in change.notes)
     for shown in (" ".join(page.terminal(width=100).split()), page.markdown()):
-        assert "In all 163,935 → 1,632 blocks." in shown
+        assert "Total: 163,935 → 1,632 blocks." in shown
         assert "What the versions print differently" in shown and "a missing value is not zero" in shown
     # A few blocks more are no news where the plans do the same.
     alike = with_changed_documents(

@@ -203,7 +203,7 @@ def _version(plan: ExplainedPlan) -> str:
         return ""
     if plan.major_min == plan.major_max:
         return f" {_MAJOR_WORDS} {plan.major_min}."
-    return f" {_MAJOR_WORDS} {plan.major_min} to {plan.major_max}, by its form."
+    return f" Looks like {_MAJOR_WORDS} {plan.major_min} to {plan.major_max}."
 
 
 def _beside_plan(plan: ExplainedPlan) -> list[str]:
