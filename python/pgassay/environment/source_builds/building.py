@@ -209,7 +209,7 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
             name = record.names[-1]
             raise UsageError(
                 f"{name} was built before with other programs on this machine: 'pgassay builds clean "
-                f"{before.names[-1]}' removes that build, so that the same command builds it anew"
+                f"{before.names[-1]}' removes it, so that the same command can rebuild it"
             )
         shutil.rmtree(folder)
         before = None
