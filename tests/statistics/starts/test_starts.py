@@ -192,6 +192,22 @@ def test_a_large_effect_is_told_after_three_starts_with_what_it_assumes():
     assert analyse(stored(1.5, 0.01, 2)).arms[1].verdict == "inconclusive"
 
 
+@pytest.mark.parametrize("unit", ["start", "trial"])
+def test_cpu_of_one_execution_in_a_start_is_not_judged(unit):
+    """Whichever arm is observed first in a start pays for buffers: a third of experiments had a verdict."""
+    plan = samples.experiment(statements=1, unit=unit, drift="neighbours", equivalence="each")
+    # The control happened to be first in all of them.
+    found = records(plan, starts("normal", 0.01, 1, np.random.default_rng(97), looks=6)[0])
+    control = plan.contrasts[0].control_id
+    dear = [
+        each.model_copy(update={"server_cpu_s": 0.9 if each.arm_id == control else 0.5}) for each in found
+    ]
+    result = analyse(samples.stored(plan, dear))
+    assert [each.name for each in result.secondary] == (
+        ["server CPU of all statements"] if unit == "trial" else []
+    )
+
+
 def test_from_some_starts_on_no_bound_is_assumed():
     (arm,) = [each for each in analyse(stored(1.5, 0.01, 8)).arms if each.verdict != "control"]
     assert (arm.verdict, arm.starts, arm.assumption) == ("faster", 8, "")

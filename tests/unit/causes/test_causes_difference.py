@@ -6,6 +6,7 @@ import pytest
 import analysis_samples
 from cause_samples import account, item
 from pgassay.analysis.accounts.work_times import work_times
+from pgassay.analysis.causes import difference
 from pgassay.analysis.causes.difference import ITEMS, differences, items_of, seconds_of_connections
 from pgassay.analysis.verdicts.study import Study, gather_study
 from simulated_noise import noise
@@ -58,6 +59,17 @@ def test_what_moved_is_told_and_what_was_not_used_is_not(study: Study) -> None:
     assert high is not None
     assert low < -0.4 < high < 0
     assert not items_of(differences(simulated("normal", np.random.default_rng(33), {}), study, ALPHA), 0)
+
+
+@pytest.mark.parametrize("unit", ["trial", "start"])
+def test_one_execution_in_each_shared_start_explains_nothing(
+    monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    plan = analysis_samples.experiment(unit=unit)
+    stored = analysis_samples.stored(plan, analysis_samples.simulate(plan, 2))
+    seconds = simulated("normal", np.random.default_rng(32), {READS: -0.4})
+    monkeypatch.setattr(difference, "_seconds", lambda *_: seconds)
+    assert bool(difference.explanations(stored, gather_study(stored))) == (unit == "trial")
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,9 @@ def test_reports_show_them_and_escape_what_a_server_named() -> None:
     assert "Where the time went" in said
     assert "\x1b" not in said
     assert "wall time" in said
+    assert "means over the trials" in said
+    starts = result.model_copy(update={"arms": [arm.model_copy(update={"starts": 3}) for arm in result.arms]})
+    assert "one execution in each start; not judged" in comparison.page_of(starts, stored).html()
     without = report_examples.result(stored)
     assert "Where the time went" not in comparison.page_of(without, stored).terminal(width=100, unicode=False)
     assert 'id="accounts"' not in comparison.page_of(without, stored).html()

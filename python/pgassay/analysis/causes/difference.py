@@ -57,7 +57,12 @@ class Moved:
 
 
 def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, ...]:
-    """One for each comparison of which at least one item moved; () where not every trial was observed."""
+    """One for each comparison of which at least one item moved; () where not every trial was observed.
+
+    () as well where arms share a start: an account is of one execution then, and the first pays for caches.
+    """
+    if study.counts_starts:
+        return ()
     seconds = _seconds(stored, study)
     if seconds is None or not study.experiment.contrasts:
         return ()

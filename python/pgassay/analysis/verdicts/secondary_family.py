@@ -85,9 +85,14 @@ def _select(contrasts: ContrastSet, alpha: float, margin: float) -> _Chosen:
 
 
 def _measures(study: Study) -> tuple[tuple[Measure, ...], FloatArray]:
-    """The statements; server CPU and other percentiles when every trial of the complete blocks has them."""
+    """The statements; server CPU and other percentiles when every trial of the complete blocks has them.
+
+    In a start that arms share, the CPU of an arm is that of its observed execution alone. The first of them
+    pays for what is in no cache yet, and three starts leave that to one arm too often: it is not judged.
+    """
     measures, logs = list(study.measures[1:]), list(study.logs[1:])
-    for measure in (cpu_measure(study.experiment), *latency_measures(study.experiment.contract)):
+    cpu = () if study.counts_starts else (cpu_measure(study.experiment),)
+    for measure in (*cpu, *latency_measures(study.experiment.contract)):
         found = study.table.logs(measure)
         if found.size and not np.isnan(found[study.table.present]).any():
             measures.append(measure)

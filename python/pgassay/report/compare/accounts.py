@@ -24,6 +24,8 @@ from pgassay.report.section import (
 )
 
 HEADING = "Where the time went (means over the trials)"
+# Arms that share a start are observed once in each: what the first of them paid for caches is in its figures.
+HEADING_OF_STARTS = "Where the time went (means over one execution in each start; not judged)"
 # Kinds of threads that are shown; all others are in the JSON document.
 SHOWN = {
     "backend": "connections",
@@ -177,8 +179,9 @@ def item_label(item: AccountItem) -> str:
 def section(material: Material) -> Section:
     """Where the connections' time went, and that of the processes that worked for them."""
     tables = account_tables(material.result)
+    heading = HEADING_OF_STARTS if any(arm.starts for arm in material.result.arms) else HEADING
     if not tables:
-        return Section(HEADING, "accounts", ())
+        return Section(heading, "accounts", ())
     blocks: list[Block] = [
         Paragraph(
             "CPU and the queue for it are the scheduler's own counts; waits are samples that found the "
@@ -192,7 +195,7 @@ def section(material: Material) -> Section:
         Fold(table.title, (_account(table),), is_open=number == 0, is_titled=False)
         for number, table in enumerate(tables)
     ]
-    return Section(HEADING, "accounts", tuple(blocks), link="Where the time went")
+    return Section(heading, "accounts", tuple(blocks), link="Where the time went")
 
 
 def _account(account: AccountTable) -> Table:
