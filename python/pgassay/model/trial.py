@@ -87,6 +87,13 @@ class StatementObservation(Extended):
         return min(self.elapsed_s, *self.further_s, math.inf)
 
     @property
+    def counted_s(self) -> float:
+        """The seconds of the execution whose bytes and CPU these are; 0 where nobody knows."""
+        if self.rounds_s:
+            return (self.clock_ns[1] - self.clock_ns[0]) / 1e9 if self.clock_ns else 0.0
+        return self.elapsed_s
+
+    @property
     def delivered_bytes(self) -> int | None:
         """What the device delivered to the server; to anybody, where the two can't be told apart."""
         if self.server_device_read_bytes is not None:

@@ -185,6 +185,19 @@ def test_what_is_written_just_before_and_after_a_statement_is_not_beside_it(tmp_
     assert requests(tmp_path, [Span(0, round(1.5 * S), True), *short]).writes_s is None
 
 
+def test_a_shared_start_s_reads_are_those_of_the_execution_that_was_observed() -> None:
+    """Its rounds, whose seconds are the statement's figure, found in memory what that one had read."""
+    span = (5 * S, 15 * S)
+    read = {"clock_ns": span, "device_read_bytes": 120_000_000, "rounds_s": (0.01,), "elapsed_s": 0.01}
+    tried = arm(server=REMOTE)
+    measured = record(
+        statements=(record().statements[0].model_copy(update=read),), clock_ns=span, arm_id=tried.id
+    )
+    found = evidence_of_trial(replace(examples.stored().trials[0], record=measured), tried, {})
+    assert found is not None and found.machine.device is not None
+    assert found.machine.device.read_mb_s == pytest.approx(12.0)
+
+
 def test_a_statement_s_reads_and_writes_fill_a_volume_together(tmp_path: Path) -> None:
     """1,500 reads and 1,500 writes a second of 3,000: told as 'latency, ceiling not reached' once."""
     per_s = {"reads": 1500.0, "read_bytes": 12e6, "read_ms": 9000.0, "weighted_ms": 18_000.0}

@@ -222,3 +222,19 @@ def test_writes_count_where_the_storage_counts_them(
     few = {**written, "writes": 10, "write_bytes": 1e6, "flushes": 0, "discards": 0}
     (reading,) = device_use(with_writes(tmp_path / "few", StorageSpec(kind="volume"), few, load=load))
     assert reading.fraction == alone.fraction
+
+
+@pytest.mark.parametrize(("clock_ns", "found"), [((5 * S, 7 * S), 0.98), (None, None)])
+def test_of_a_shared_start_the_observed_execution_is_what_read(
+    clock_ns: tuple[int, int] | None, found: float | None
+) -> None:
+    """Its rounds find warm caches: their seconds made 98 GB/s of a device that delivers one."""
+    stored = with_reads(1_960_000_000, 0.02, 10, {"read_mb_s": 1000.0, "read_mb_s_from": "probe"})
+    trials = []
+    for trial in stored.trials:
+        changes = {"rounds_s": (0.02, 0.02), "clock_ns": clock_ns}
+        statements = tuple(item.model_copy(update=changes) for item in trial.record.statements[:1])
+        record = trial.record.model_copy(update={"statements": statements})
+        trials.append(replace(trial, record=record))
+    uses = device_use(replace(stored, trials=tuple(trials)))
+    assert [use.fraction for use in uses] == ([] if found is None else [pytest.approx(found)])

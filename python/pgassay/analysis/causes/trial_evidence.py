@@ -205,13 +205,13 @@ def _device(trial: StoredTrial, observed: Observed) -> DeviceFlow | None:
 def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
     known = [item for item in trial.record.statements if item.delivered_bytes is not None]
     total = sum(item.delivered_bytes or 0 for item in known)
-    if not known:
+    if not known or not all(item.counted_s for item in known):
         return None
     reading = [item for item in known if (item.delivered_bytes or 0) >= _READING_SHARE * max(total, 1)]
-    seconds = sum(item.elapsed_s for item in reading)
+    seconds = sum(item.counted_s for item in reading)
     if not reading or seconds <= 0:
         # Who reads nothing may yet fill the device by writing.
-        whole_s = sum(item.elapsed_s for item in known)
+        whole_s = sum(item.counted_s for item in known)
         return DeviceFlow(float(total), 0.0, 0.0, whole_s, 0.0, **asdict(requests(trial.folder, spans)))
     counters = moved(trial.folder, "device", ("weighted_ms",), spans)
     timed = [Span(*item.clock_ns, True) for item in reading if item.clock_ns]

@@ -55,7 +55,9 @@ def _flow(trial: StoredTrial) -> DeviceFlow | None:
     """What the device delivered and took while statements read from it."""
     record = trial.record
     read = [item for item in record.statements if item.device_read_bytes]
-    elapsed = sum(item.elapsed_s for item in read)
+    elapsed = sum(item.counted_s for item in read)
+    if read and not all(item.counted_s for item in read):
+        return None
     if elapsed > 0:
         bytes_read = sum(item.device_read_bytes or 0 for item in read)
         requests_read = sum(item.device_read_requests or 0 for item in read)
