@@ -10,6 +10,7 @@ from pgassay.analysis.statistics.starts import (
     gather_start_evidence,
     resolvable_by_starts,
     starts_for,
+    starts_without_bound,
 )
 
 THRESHOLD = 365.0
@@ -46,3 +47,13 @@ def test_more_starts_than_are_computed_follow_from_those_that_are() -> None:
     one, two = (starts_for(effect, 0.07, THRESHOLD) for effect in (0.01, 0.02))
     assert two > 300
     assert 3.5 < one / two < 4.5
+
+
+@pytest.mark.parametrize(("contrasts", "least"), [(1, 6), (2, 7), (5, 8), (20, 10)])
+def test_without_the_bound_more_comparisons_take_more_starts(contrasts: int, least: int) -> None:
+    """Without any noise: the flips of one start fewer can't reach what so many comparisons ask for."""
+    assert starts_without_bound(contrasts, 0.05) == least
+    values = np.full((1, least + 2, 2), 0.01)
+    values[..., 1] = 0.0
+    path = gather_start_evidence(values).first.log_path_above(0.0)[0] - math.log(2)
+    assert path[least - 2] < math.log(2 * contrasts / 0.05)

@@ -4,6 +4,7 @@ Through what `compare` judges by: a start's figures become records, `analyse_pri
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from pgassay.analysis.verdicts.verdict import judge
 from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredExperiment
+from pgassay.report.compare.page import page_of
 
 ALPHA, MARGIN, LOOKS = 0.05, 0.03, 16
 RULES = EvidenceRules(unit="start")
@@ -206,6 +208,20 @@ def test_cpu_of_one_execution_in_a_start_is_not_judged(unit):
     assert [each.name for each in result.secondary] == (
         ["server CPU of all statements"] if unit == "trial" else []
     )
+
+
+@pytest.mark.parametrize(("contrasts", "needed"), [(1, "6 or more"), (5, "8 or more"), (20, "10 or more")])
+def test_how_many_starts_are_needed_without_the_bound_follows_from_the_comparisons(contrasts, needed):
+    found = stored(1.9, 0.01, 3)
+    contract = found.experiment.contract.model_copy(update={"contrasts": contrasts})
+    found = replace(found, experiment=found.experiment.model_copy(update={"contract": contract}))
+    result = analyse(found)
+    said = " ".join(page_of(result, found).terminal(width=1000, unicode=False).split())
+    assert f"than 5 %; without it, {needed} starts are needed." in said
+    # Whoever had as many and still rests on it is told no number that is wrong.
+    late = [each.model_copy(update={"starts": 12} if each.assumption else {}) for each in result.arms]
+    said = page_of(result.model_copy(update={"arms": tuple(late)}), found).terminal(width=1000, unicode=False)
+    assert "than 5 %; without it, more starts are needed." in " ".join(said.split())
 
 
 def test_from_some_starts_on_no_bound_is_assumed():

@@ -193,6 +193,25 @@ def test_what_is_said_beforehand_counts_sets_of_copies() -> None:
     assert "sets" not in said[1]
 
 
+def test_what_starts_can_find_follows_from_their_spread_and_the_comparisons() -> None:
+    plan = planned()
+
+    def said(contrasts: int, spread: float | None, starts: int) -> str:
+        changes = {"unit": "start", "contrasts": contrasts}
+        contract = plan.contract.model_copy(update=changes)
+        known, limits = TrialHistory(10.0, spread), RunLimits(blocks_max=starts, time_max_s=18_000)
+        return resolution(plan.model_copy(update={"contract": contract}), known, limits)
+
+    of_one, of_twenty = said(1, 0.01, 6), said(20, 0.01, 6)
+    assert of_one.startswith("about 6 starts of one server for all arms: they can find differences of ")
+    assert of_one.endswith("at a spread of 1 % from start to start")
+    assert of_one != of_twenty
+    assert said(1, 0.01, 12) != of_one
+    assert "at a spread of 7 %" in said(1, None, 6)
+    assert said(1, 2.0, 3).startswith("about 3 starts of one server for all arms: no verdict is likely")
+    assert said(1, 0.01, 2).startswith("no verdict is likely: it takes 3 starts")
+
+
 def test_crossed_experiments_and_the_null_factor_keep_their_copies() -> None:
     arms = analysis_samples.experiment(strata=STRATA).arms
     assert planned_design(arms, is_crossed=True) == BlockDesign()

@@ -14,6 +14,7 @@ common, hence two evidences with half of the wealth each:
   Whatever the noise is beside that, a large effect is proven at the third start.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
@@ -31,7 +32,7 @@ from pgassay.analysis.statistics.eprocess import (
 from pgassay.analysis.statistics.joined_evidence import LOG_2, BothMustAgree, EitherWillDo
 
 STARTS_MIN = 3
-# Below so many a direction rests on the bound alone: sign flips can't reach 2/5 % with fewer.
+# Below so many a direction of one comparison at 5 % rests on the bound alone (`starts_without_bound`).
 STARTS_WITHOUT_BOUND = 6
 # How much the ratio of a start may deviate from that of all starts.
 DEVIATION = 0.05
@@ -177,6 +178,14 @@ def gather_start_evidence(members: FloatArray, deviation: float = DEVIATION) -> 
     # No verdict comes before that many starts, and what one or two show says nothing of how they differ.
     bounded = BoundedEvidence(difference, float(np.log1p(deviation)), silent=STARTS_MIN - 1)
     return EitherWillDo(student, bounded)
+
+
+def starts_without_bound(contrasts: int, alpha: float) -> int:
+    """Below so many starts a direction rests on the bound alone: flips of n signs reach 2ⁿ, and 2m/α is asked.
+
+    More may be needed: their mixture falls short of what the best of its tilts reaches.
+    """
+    return max(STARTS_MIN, math.ceil(math.log2(2 * max(contrasts, 1) / alpha)))
 
 
 def resolvable_by_starts(

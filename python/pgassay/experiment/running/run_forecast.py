@@ -5,10 +5,11 @@ else from earlier experiments of its kind. Without any, one trial is rehearsed: 
 trial, in a folder of its own that is thrown away, and enters no statistic.
 """
 
+import math
 from collections.abc import Callable
 
 from pgassay.analysis.statistics.power import resolution_sentence
-from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
+from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts
 from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.analysis.verdicts.study import owns_data
 from pgassay.design.schedule import next_step
@@ -19,6 +20,7 @@ from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_tri
 from pgassay.model.experiment import Experiment, StatisticalContract
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
+from pgassay.words import percent_rounded
 from pgassay.workloads.statements import refused_sql
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
@@ -69,8 +71,17 @@ def _of_starts(experiment: Experiment, known: TrialHistory, limits: RunLimits) -
         return (
             f"no verdict is likely: it takes {STARTS_MIN} starts of the server, of about {start_s:.0f} s each"
         )
-    found = "20 % and more" if starts < STARTS_WITHOUT_BOUND else "5 % and more"
-    return f"about {starts} starts of one server for all arms: they can find differences of {found}"
+    contract = experiment.contract
+    pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
+    spread, threshold = known.spread or unknown_spread(contract), 2 * contract.contrasts / contract.alpha
+    effect = resolvable_by_starts(starts, spread, threshold, members=3 if pooled else 2)
+    given = f"about {starts} starts of one server for all arms"
+    if math.isinf(effect):
+        return f"{given}: no verdict is likely, since trials spread by {percent_rounded(spread)}"
+    return (
+        f"{given}: they can find differences of {percent_rounded(effect)} and more, at a spread of "
+        f"{percent_rounded(spread)} from start to start"
+    )
 
 
 def announce(

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from textwrap import shorten
 
-from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
+from pgassay.analysis.statistics.starts import starts_without_bound
 from pgassay.model.plans.executed_plan import PlanChanged
 from pgassay.model.result import CompareResult, LayoutResult
 from pgassay.record.experiment import StoredExperiment
@@ -78,10 +78,11 @@ _ONE_SERVER = (
 )
 
 
-def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
+def how_sure(result: CompareResult, restarts: str = "", contrasts: int = 1) -> list[str]:
     """What the figures rest on: blocks, margin, error rate, family, twins, failures.
 
-    restarts: why each trial had a server of its own, where that is worth saying.
+    restarts: why each trial had a server of its own, where that is worth saying. contrasts: how many
+    comparisons share the error rate.
     """
     lines = [
         f"{plural(result.blocks, _unit(result))}, {ended(result)}.",
@@ -95,7 +96,7 @@ def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
     if restarts:
         lines.append(f"Each trial had its own server: {clean(restarts)}.")
     lines += [_layouts(result, each) for each in result.layouts]
-    lines += _assumed(result)
+    lines += _assumed(result, starts_without_bound(contrasts, result.alpha))
     if result.estimates:
         lines.append(clean(result.estimates))
     twins = result.twins or (result.twin,)
@@ -121,16 +122,19 @@ def _unit(result: CompareResult) -> str:
     return "complete start" if any(arm.starts is not None for arm in result.arms) else "complete block"
 
 
-def _assumed(result: CompareResult) -> list[str]:
-    """What directions from few starts rest on, with the arms of each assumption."""
-    arms: dict[str, list[str]] = {}
+def _assumed(result: CompareResult, least: int) -> list[str]:
+    """What directions from few starts rest on, with the arms of each assumption.
+
+    least: so many starts are needed without it; arms that had as many need more, nobody knows how many.
+    """
+    arms: dict[tuple[str, str], list[str]] = {}
     for arm in result.arms:
         if arm.assumption:
-            arms.setdefault(arm.assumption, []).append(clean(arm.name))
-    least = STARTS_WITHOUT_BOUND
+            needed = f"{least} or more" if (arm.starts or 0) < least else "more"
+            arms.setdefault((arm.assumption, needed), []).append(clean(arm.name))
     return [
-        f"The verdict on {join(names)} {assumption}; without it, {least} or more starts are needed."
-        for assumption, names in arms.items()
+        f"The verdict on {join(names)} {assumption}; without it, {needed} starts are needed."
+        for (assumption, needed), names in arms.items()
     ]
 
 
@@ -302,9 +306,10 @@ def _rest(result: CompareResult) -> str:
 
 def basis(material: Material) -> Section:
     """What the verdict rests on."""
+    experiment = material.stored.experiment
     items = tuple(
         Item(line, ALARM if "DIFFERS" in line or "FAILED" in line else "")
-        for line in how_sure(material.result, material.stored.experiment.restarts)
+        for line in how_sure(material.result, experiment.restarts, experiment.contract.contrasts)
     )
     if material.result.blocks and material.stored.experiment.contract.pool_twin:
         items = (*items[:1], Item(_POOLED), *items[1:])
