@@ -5,6 +5,7 @@ itself: an extension, a setting that only indexes are built with, a transaction'
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,10 @@ from pglast.parser import ParseError, scan
 from pgassay.sql_text import qualified
 
 _EDGES = (enums.TransactionStmtKind.TRANS_STMT_BEGIN, enums.TransactionStmtKind.TRANS_STMT_COMMIT)
+_BEGINNING = (enums.TransactionStmtKind.TRANS_STMT_BEGIN, enums.TransactionStmtKind.TRANS_STMT_START)
+_ENDING = (enums.TransactionStmtKind.TRANS_STMT_COMMIT, enums.TransactionStmtKind.TRANS_STMT_ROLLBACK)
+# Wherever it is: a function or a DO block may set it as well.
+_NAMES = re.compile(r"\bsearch_path\b|\bset_config\s*\(", re.IGNORECASE)
 _BUILDING = frozenset(
     {
         "client_min_messages",
@@ -62,6 +67,42 @@ def read_index_script(statements: Sequence[str]) -> IndexScript:
             end = start + raw.stmt_len if raw.stmt_len else None
             _add(script, text[start:end].strip(), raw.stmt)
     return script
+
+
+def moves_names(statements: Sequence[str]) -> str:
+    """The first words of a statement after which a name may mean something else; '' where there is none.
+
+    Of settings only those are known to move none that indexes are built with.
+    """
+    for text in statements:
+        try:
+            parsed: Sequence[ast.RawStmt] = parse_sql(text)
+        except ParseError:
+            parsed = ()
+        for raw in parsed:
+            made = raw.stmt
+            if isinstance(made, ast.VariableSetStmt) and (made.name or "").lower() not in _BUILDING:
+                start = raw.stmt_location or 0
+                return first_words(text[start:])
+        if _NAMES.search(text):
+            return first_words(text)
+    return ""
+
+
+def closed_beginning(statements: Sequence[str]) -> int:
+    """How many of the first statements end outside a transaction that one of them began."""
+    is_open, closed = False, 0
+    for place, text in enumerate(statements, 1):
+        try:
+            parsed: Sequence[ast.RawStmt] = parse_sql(text)
+        except ParseError:
+            parsed = ()
+        for raw in parsed:
+            if isinstance(raw.stmt, ast.TransactionStmt):
+                kind = raw.stmt.kind
+                is_open = kind in _BEGINNING or (is_open and kind not in _ENDING)
+        closed = closed if is_open else place
+    return closed
 
 
 def first_words(sql: str) -> str:

@@ -37,9 +37,20 @@ def on_shared_data(arms: tuple[Arm, ...]) -> SharedData:
         by_stratum.setdefault(arm.stratum, set()).add(arm.spec.prepare)
     if all(len(found) == 1 for found in by_stratum.values()):
         return SharedData(arms)
-    from pgassay.design.index_scripts import OtherSqlError, read_index_script
+    from pgassay.design.index_scripts import (
+        OtherSqlError,
+        closed_beginning,
+        moves_names,
+        read_index_script,
+    )
 
     common = _beginning([arm.spec.prepare for arm in arms])
+    # An arm's own COMMIT would be missing after a BEGIN that all have: indexes need no transaction.
+    common = common[: closed_beginning(common)]
+    if moved := moves_names(common):
+        return SharedData(
+            arms, reason=f"all arms begin with {moved}, so an index name may mean another index"
+        )
     scripts: dict[str, IndexScript] = {}
     for arm in arms:
         try:

@@ -152,6 +152,42 @@ def test_a_search_path_makes_names_unsure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "SET search_path = s",
+            "all arms begin with SET SEARCH_PATH, so an index name may mean another index",
+        ),
+        (
+            "SELECT pg_catalog.set_config('search_path', 's', false)",
+            "all arms begin with SELECT PG_CATALOG, so",
+        ),
+        ("CREATE TABLE x (a int); SET LOCAL Search_Path TO s", "all arms begin with SET LOCAL, so"),
+        ("DO $$ BEGIN EXECUTE 'SET search_path = s'; END $$", "all arms begin with DO"),
+        ("SET ROLE app", "all arms begin with SET ROLE, so"),
+        ("RESET ALL", "all arms begin with RESET ALL, so"),
+        ("SET maintenance_work_mem = '1GB'", ""),
+        ("ANALYZE t", ""),
+    ],
+)
+def test_what_all_begin_with_may_move_the_names_of_indexes(statement: str, words: str) -> None:
+    """The index was made in s, and looked for in public when it was to be hidden."""
+    reason = shared(prepared([], [ON_A], before=(statement,))).reason
+    assert reason.startswith(words) and bool(reason) == bool(words)
+
+
+def test_a_transaction_that_all_begin_is_not_left_open() -> None:
+    found = shared(prepared(["BEGIN", ON_A, "COMMIT"], ["BEGIN", ON_B, "COMMIT"], before=("VACUUM t",)))
+    assert found.reason == ""
+    assert found.arms[0].spec.prepare == ("VACUUM t", ON_A, ON_B)
+    # What else was done in it is not that of an index alone.
+    made = prepared(["BEGIN", "DELETE FROM t", ON_A, "COMMIT"], ["BEGIN", "DELETE FROM t", ON_B, "COMMIT"])
+    assert shared(made).reason.startswith("level 0 runs DELETE FROM")
+    whole = ("BEGIN", "DELETE FROM t", "COMMIT")
+    assert shared(prepared([ON_A], [ON_B], before=whole)).arms[0].spec.prepare == (*whole, ON_A, ON_B)
+
+
+@pytest.mark.parametrize(
     "name", ["work_mem", "jit", "random_page_cost", "effective_io_concurrency", "log_min_duration_statement"]
 )
 def test_what_a_session_can_change_is_shared(name: str) -> None:
