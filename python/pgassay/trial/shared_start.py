@@ -15,7 +15,7 @@ round has ended: a start either counts for all arms, or for none.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgassay.errors import UsageError
@@ -105,15 +105,30 @@ class _Start:
             if ready[0].trial.spec.protocol.rolls_back:
                 # What was rolled back left dead rows: the next start finds the data as they were.
                 machine.taint()
-            for each, work in zip(ready, self._works, strict=True):
-                self.at = each.trial
-                if work is not None:
-                    self._switch(each.trial, each.local)
-                    execute_plans(each.trial, each.prepared.server, each.prepared.explained, work)
-                each.trial.stage("")
-            show_all(ready[0].trial, ready[0].prepared.server)
+            if self._survives_plans(ready):
+                show_all(ready[0].trial, ready[0].prepared.server)
             for each in ready:
                 each.prepared.server.close_control()
+
+    def _survives_plans(self, ready: Sequence[_Ready]) -> bool:
+        """Execute the plans that are due; whether the server is there afterwards.
+
+        What was measured holds whatever comes of them: where one takes the server with it, no more are
+        executed in this start. All of its arms together have what is left of the time for plans.
+        """
+        share_s, spent_s = (time.monotonic() - self._began_s) / len(ready), 0.0
+        for each, work in zip(ready, self._works, strict=True):
+            self.at = each.trial
+            if work is None:
+                continue
+            self._switch(each.trial, each.local)
+            left = _within(work, work.budget_s(share_s) - spent_s)
+            survived = execute_plans(each.trial, each.prepared.server, each.prepared.explained, left)
+            each.trial.stage("")
+            spent_s += each.trial.fields.get("plans_s", 0.0)
+            if not survived:
+                return False
+        return True
 
     def _measure_alone(self, trial: TrialState, machine: TrialMachine, sessions: ExitStack) -> _Ready:
         """One arm's sessions, asserted from inside, and its statements once, with all that is observed.
@@ -221,6 +236,10 @@ class _Start:
     ) -> None:
         """Make the server what the arm is: its indexes alone are there, its settings are read anew."""
         switch_to(trial, local, timer.session if timer is not None else None)
+
+
+def _within(work: PlanWork, left_s: float) -> PlanWork:
+    return replace(work, budget_s=lambda _wall_s: left_s)
 
 
 @dataclass(frozen=True)

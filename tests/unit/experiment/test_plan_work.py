@@ -87,6 +87,12 @@ def test_plans_stay_below_a_tenth_of_the_least_that_the_experiment_takes() -> No
     assert budget_s(short, [], 2.0) == PLANS_SHARE_MAX * 5.0
 
 
+def test_the_least_of_an_experiment_of_starts_is_three_of_them() -> None:
+    contract = EXPERIMENT.contract.model_copy(update={"blocks_max": 60, "time_max_s": 900.0, "unit": "start"})
+    starts = EXPERIMENT.model_copy(update={"contract": contract})
+    assert round(budget_s(starts, [], 2.0) - PLANS_SHARE_MAX * 3 * len(EXPERIMENT.arms) * 2.0, 9) == 0
+
+
 def test_what_plans_took_is_taken_off_and_time_gives_more() -> None:
     least = budget_s(EXPERIMENT, [], 2.0)
     spent = [trial("a", {"q": EXECUTED}, wall_s=2.0, plans_s=0.4)]

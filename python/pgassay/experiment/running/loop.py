@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
@@ -391,6 +392,7 @@ def budget_s(experiment: Experiment, trials: Iterable[StoredTrial], wall_s: floa
         walls.append(trial.record.took_s)
         spent_s += trial.record.plans_s or 0.0
     least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    least = STARTS_MIN if contract.unit == "start" else least
     trials_expected = min(contract.blocks_max, least) * len(experiment.arms)
     expected_s = min(contract.time_max_s, trials_expected * sum(walls) / len(walls))
     return PLANS_SHARE_MAX * max(sum(walls) + spent_s, expected_s) - spent_s

@@ -85,17 +85,18 @@ class _Session:
 
 def execute_plans(
     trial: TrialState, server: ServerSession, explained: Mapping[str, Plan], work: PlanWork
-) -> None:
+) -> bool:
     """Execute the plans that are due after a trial; a server that did not survive it is let go.
 
     `explained`: the plans as EXPLAIN gave them before the trial. The trial holds whatever comes of them.
+    Returns whether the server survived.
     """
     import psycopg
 
     due = {name: plan for name, plan in explained.items() if work.is_due(name, plan)}
     # What a replay's statements are executed with differs from one execution to the next.
     if not due or trial.arm.workload.is_replay:
-        return
+        return True
     trial.stage("executing plans")
     began = time.monotonic()
     left_s = work.budget_s(began - trial.started)
@@ -104,7 +105,7 @@ def execute_plans(
         control = server.control
     except psycopg.Error:
         trial.target.abandon()
-        return
+        return False
     session = _Session(
         control,
         workload,
@@ -123,8 +124,10 @@ def execute_plans(
         made = _of_changed_data(trial, machine, session, explained, due, left_s)
     trial.observation.work_plans = made
     trial.fields["plans_s"] = round(time.monotonic() - began, 6)
-    if session.control.closed and not any(each.cache == RESTARTED for each in made.values()):
+    survived = not session.control.closed or any(each.cache == RESTARTED for each in made.values())
+    if not survived:
         trial.target.abandon()
+    return survived
 
 
 def _elapsed_s(trial: TrialState) -> dict[str, float]:
