@@ -266,7 +266,10 @@ def records_blocks(experiment: Experiment) -> bool:
 
 @dataclass(frozen=True)
 class _Voided:
-    """A block that could not be completed: by which arms, and whether not one of its trials succeeded."""
+    """A block that could not be completed: by which arms, and whether not one of its trials succeeded.
+
+    A start that arms share counts for all or for none, so that none is said to have succeeded in it.
+    """
 
     failing: set[str]
     is_barren: bool
@@ -324,7 +327,8 @@ def next_step(
         failing = {plan.arm_ids[number - first] for number in failed_twice.intersection(numbers)}
         if failing:
             if failing - left_out:
-                block = _Voided(failing - left_out, is_barren=done.isdisjoint(numbers))
+                is_barren = experiment.contract.unit != "start" and done.isdisjoint(numbers)
+                block = _Voided(failing - left_out, is_barren)
                 voided.setdefault(plan.stratum, []).append(block)
         elif done.issuperset(numbers):
             voided[plan.stratum] = []

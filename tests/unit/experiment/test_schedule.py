@@ -1,9 +1,11 @@
 """What comes next: order, second attempts, voided blocks."""
 
+import pytest
 from plans_for_tests import make_experiment, make_record
 
+from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX, dropped_arms
 from pgassay.design.schedule import block_order, next_step
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialStatus
 
 EXPERIMENT = make_experiment(["io_method=sync,worker"])
@@ -60,3 +62,43 @@ def test_a_half_done_block_goes_on_in_its_recorded_order() -> None:
     whole = run(EXPERIMENT, ["ok"] * ARMS)
     for done in range(ARMS):
         assert next_step(EXPERIMENT, whole[:done]).spec.arm.id == whole[done].arm_id
+
+
+def ends_in_starts(bad: set[str], seed: int) -> tuple[str, set[str]]:
+    """How an experiment ends in whose starts these arms can't run, and which of them are dropped."""
+    plan = make_experiment(["work_mem=1MB,2MB,3MB,4MB,5MB"])
+    contract = plan.contract.model_copy(update={"seed": seed, "unit": "start"})
+    plan = plan.model_copy(update={"contract": contract, "design": BlockDesign(decided_rest=True)})
+    names = {arm.id: arm.name for arm in plan.arms}
+    records: list[TrialRecord] = []
+    plans: dict[int, BlockPlan] = {}
+    while True:
+        dropped = dropped_arms(plan, records, plans)
+        step = next_step(plan, records, plans, (), dropped)
+        if step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
+            return "failed", {names[each] for each in dropped}
+        if step.plan.block >= 12:
+            return "ok", {names[each] for each in dropped}
+        plans.setdefault(step.plan.block, step.plan)
+        # A start is recorded for the arm that failed in it alone, or for all.
+        failing = next((each for each in step.arms if each.name in bad and each.role != "twin"), None)
+        first = step.spec.number - step.spec.position
+        for place, arm in enumerate(step.arms):
+            if failing in (None, arm):
+                attempts = [each.attempt for each in records if each.number == first + place]
+                spec = step.spec.model_copy(
+                    update={"number": first + place, "arm": arm, "attempt": max(attempts, default=0) + 1}
+                )
+                records.append(make_record(spec, "failed" if failing else "ok"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_arms_that_can_t_run_in_a_start_are_dropped_one_after_the_other(count: int) -> None:
+    """Three that failed in three starts ended one experiment of five."""
+    bad = {f"work_mem={number}MB" for number in range(2, 2 + count)}
+    assert all(ends_in_starts(bad, seed) == ("ok", bad) for seed in range(20))
+
+
+def test_an_experiment_none_of_whose_arms_can_run_in_a_start_ends() -> None:
+    bad = {f"work_mem={number}MB" for number in range(1, 6)}
+    assert all(ends_in_starts(bad, seed)[0] == "failed" for seed in range(20))
