@@ -6,6 +6,7 @@ arm's own, and a cache state that an execution uses up, ask for a trial of each 
 Where no state was asked for, caches are warm, unless the arms differ in what only cold caches show.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,12 @@ DEFAULT_OF_SHARED: CacheState = "as-is"
 # logs, and how the background writer looks for dirty pages, of which reading makes none. Those of autovacuum,
 # checkpoints, WAL, workers and replication do.
 _FORGOTTEN = ("bgwriter_", "log_")
+# What leaves a session as it was, and what does so once it is rolled back.
+_BEFORE = r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
+_READING = re.compile(rf"{_BEFORE}(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL)
+_WRITING = re.compile(rf"{_BEFORE}(?:insert|update|delete|merge|with)\b", re.IGNORECASE | re.DOTALL)
+# What outlasts a statement: a setting, and a lock that the next arm's session waits for without end.
+_LASTING_CALL = re.compile(r"\b(set_config|pg_(?:try_)?advisory_lock(?:_shared)?)\s*\(", re.IGNORECASE)
 # What decides how pages are read changes little where none are.
 _OF_READING = ("effective_io_concurrency", "io_combine_limit", "maintenance_io_concurrency")
 
@@ -108,8 +115,21 @@ def _of_arm(arm: Arm, protocol: Protocol) -> str:
         return "each arm has its own copy of the data"
     if arm.spec.leaves_data_changed and not (protocol.rolls_back and arm.spec.dataset.settled):
         return "the statements change the data"
+    if reason := _of_sessions(arm):
+        return reason
     if arm.spec.memory_bytes is not None or arm.spec.cpus is not None:
         return "the servers are capped"
+    return ""
+
+
+def _of_sessions(arm: Arm) -> str:
+    """What a statement leaves behind in its session, or in the server while that is open."""
+    workload = arm.spec.workload
+    for statement in workload.statements:
+        if call := _LASTING_CALL.search(statement.sql):
+            return f"{statement.name} calls {call[1].lower()}, whose effect lasts until its session ends"
+        if not (_READING.match(statement.sql) or (workload.writes and _WRITING.match(statement.sql))):
+            return f"{statement.name} is no query, so what it does may last until its session ends"
     return ""
 
 

@@ -214,6 +214,32 @@ def test_writers_keep_copies_of_their_own_and_the_reason_is_said() -> None:
     assert shared(made).reason == "the statements change the data"
 
 
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SET work_mem = '1GB'", "a is no query, so what it does may last until its session ends"),
+        ("CREATE TEMP TABLE x AS SELECT 1", "a is no query"),
+        ("DELETE FROM t", "a is no query"),
+        ("SELECT pg_advisory_lock(1)", "a calls pg_advisory_lock, whose effect lasts until its session ends"),
+        ("SELECT Set_Config ('jit', 'off', false)", "a calls set_config, whose"),
+        ("SELECT pg_advisory_xact_lock(1)", ""),
+        ("-- set\n/* a\n b */ ((SELECT 1) UNION SELECT 2)", ""),
+        ("WITH x AS (SELECT 1) TABLE x", ""),
+        ("values (1)", ""),
+        ("table t", ""),
+    ],
+)
+def test_what_a_statement_leaves_in_its_session_would_meet_the_next_arm(sql: str, words: str) -> None:
+    """A lock of one arm's session made the other's wait until the trial was stopped."""
+    workload = parse_workload("full-scan")
+    statement = workload.statements[0].model_copy(update={"name": "a", "sql": sql})
+    workload = workload.model_copy(update={"statements": (statement,)})
+    specs = [base_spec().model_copy(update={"workload": workload, "prepare": each}) for each in ((), (ON_A,))]
+    found = shared(arms(*specs))
+    assert found.reason.startswith(words) and bool(found.reason) == bool(words)
+    assert found.said == found.reason
+
+
 def test_caches_are_warm_where_none_are_asked_for_and_as_always_where_nothing_is_shared() -> None:
     assert shared(prepared([], [ON_A]), cache=None).protocol.cache == "as-is"
     assert shared(prepared([], ["DROP INDEX a"]), cache=None).protocol.cache == "cold-each"
