@@ -2,13 +2,19 @@
 
 import math
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from plans_for_tests import make_experiment
+from plans_for_tests import make_experiment, make_record
 
 from pgassay.analysis.statistics.start_rounds import start_seconds
-from pgassay.design.schedule import round_order
+from pgassay.design.schedule import plan_block, round_order
+from pgassay.experiment.running import run_experiment
 from pgassay.experiment.running.start_blocks import turns_of
+from pgassay.model.trial import TrialSpec
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.trial.shared_start import planned_turns
 
 
@@ -82,3 +88,48 @@ def test_arms_with_more_statements_are_taken_alone() -> None:
     one, other = start_seconds([[[1.0], [2.0], [3.0]], [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]])
     assert one == pytest.approx([2.0])
     assert other == pytest.approx([2.0, 4.0])
+
+
+def test_what_a_killed_run_left_of_a_start_counts_for_nothing_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts and plans were still counted from trials whose folders were gone."""
+    experiment = make_experiment(["work_mem=1MB,2MB"])
+    experiment = experiment.model_copy(
+        update={"contract": experiment.contract.model_copy(update={"unit": "start"})}
+    )
+    plans = {0: plan_block(experiment, {})}
+    plans[1] = plan_block(experiment, plans)
+    arms = {arm.id: arm for arm in experiment.arms}
+    trials = []
+    # The first start is whole, of the second two arms have a record.
+    for block, names in ((0, plans[0].arm_ids), (1, plans[1].arm_ids[:2])):
+        for place, name in enumerate(names):
+            number = block * len(arms) + place
+            spec = TrialSpec(
+                number=number,
+                attempt=1,
+                block=block,
+                position=place,
+                arm=arms[name],
+                protocol=experiment.protocol,
+            )
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            trials.append(StoredTrial(make_record(spec, "ok"), {}, folder))
+    stored = StoredExperiment(tmp_path, experiment, tuple(trials), "running", 0.0, block_plans=plans)
+    given: list[StoredExperiment] = []
+
+    def run_trials(seen: StoredExperiment, *_: object) -> Any:
+        given.append(seen)
+        return SimpleNamespace(prepare_block=None)
+
+    monkeypatch.setattr(run_experiment, "ExperimentTrials", run_trials)
+    for name in ("known_of", "announce", "run_profile"):
+        monkeypatch.setattr(run_experiment, name, lambda *_: None)
+    monkeypatch.setattr(run_experiment, "run_experiment", lambda seen, *_: given.append(seen))
+    run = SimpleNamespace(progress=None, earlier=None, limits_now=lambda _: None, said_by=None)
+    opened = SimpleNamespace(target=None, loading_s=lambda: 0.0)
+    run_experiment._run_trials(stored, opened, run)  # type: ignore[arg-type]
+    assert [len(each.trials) for each in given] == [len(arms)] * 2
+    assert sorted(int(each.name) for each in tmp_path.iterdir()) == list(range(len(arms)))

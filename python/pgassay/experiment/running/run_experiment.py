@@ -44,6 +44,7 @@ from pgassay.experiment.running.remote_swap import run_halves
 from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_forecast import Resolution, announce, known_of, resolution
 from pgassay.experiment.running.same_results import check_same_results
+from pgassay.experiment.running.start_blocks import without_half_starts
 from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.progress import Progress
 from pgassay.record.documents import recording_error
@@ -238,6 +239,7 @@ def resume_held(
 
 def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> StoredExperiment:
     target, progress = opened.target, run.progress
+    stored = without_half_starts(stored)
     try:
         if not stored.trials:
             said = check_same_results(stored.experiment, target, progress.stage)
@@ -252,9 +254,7 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
             if stored.experiment.contract.metric.bound_ms:
                 rates = search_range(stored.experiment, trials, progress)
                 design = design.model_copy(update={"rates": rates, "decided_rest": False})
-                progress.message(
-                    "about 25 to 30 blocks give the rate that each arm sustains to within ± 15 %"
-                )
+                progress.message("about 25 to 30 blocks give each arm's sustained rate to within ± 15 %")
             stored = write_design(stored, design)
             trials = ExperimentTrials(stored, target, progress)
         limits = run.limits_now(opened.loading_s())
