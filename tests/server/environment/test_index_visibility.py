@@ -100,3 +100,19 @@ def test_a_write_does_not_maintain_what_is_hidden(session: psycopg.Connection[An
 def test_a_name_that_no_index_has_is_refused(session: psycopg.Connection[Any]) -> None:
     with pytest.raises(psycopg.Error):
         show_indexes(session, ["public.nothing"], shown=False)
+
+
+def test_a_session_that_only_reads_as_another_role_switches_too(
+    server: NativeTestServer, session: psycopg.Connection[Any]
+) -> None:
+    """Its arm may set default_transaction_read_only or role."""
+    session.execute("DO $$ BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    with server.query_connection() as other:
+        other.autocommit = True
+        other.execute("SET default_transaction_read_only = on")
+        other.execute("SET ROLE reader")
+        show_all_but(other, WHOLE, ["public.item_b"])
+        assert "Seq Scan" in plan(session, "SELECT * FROM item WHERE b = 7")
+        show_all_but(other, WHOLE, [])
+        assert "item_b" in plan(session, "SELECT * FROM item WHERE b = 7")
+        assert other.execute("SHOW role").fetchone() == ("reader",)

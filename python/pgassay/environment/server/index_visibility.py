@@ -32,6 +32,13 @@ def show_indexes(session: ControlSession, names: Collection[str], *, shown: bool
 
 
 def show_all_but(session: ControlSession, names: Collection[str], hidden: Collection[str]) -> None:
-    """Of the indexes with these names exactly those that are not `hidden` are there afterwards."""
-    show_indexes(session, [name for name in names if name not in hidden], shown=True)
-    show_indexes(session, list(hidden), shown=False)
+    """Of the indexes with these names exactly those that are not `hidden` are there afterwards.
+
+    In one transaction that writes, as the user who connected: the session may have the settings of an arm
+    that only reads, or that is somebody else's role.
+    """
+    with session.transaction():
+        session.execute(b"SET TRANSACTION READ WRITE")
+        session.execute(b"SET LOCAL ROLE NONE")
+        show_indexes(session, [name for name in names if name not in hidden], shown=True)
+        show_indexes(session, list(hidden), shown=False)
