@@ -181,9 +181,9 @@ def gather_start_evidence(members: FloatArray, deviation: float = DEVIATION) -> 
 
 
 def starts_without_bound(contrasts: int, alpha: float) -> int:
-    """Below so many starts a direction rests on the bound alone: flips of n signs reach 2ⁿ, and 2m/α is asked.
+    """Below so many starts a direction rests on the bound alone: n signs reach 2ⁿ at most, and 2m/α is asked.
 
-    More may be needed: their mixture falls short of what the best of its tilts reaches.
+    More may be needed: the mixture of flips falls short of what the best of them reaches.
     """
     return max(STARTS_MIN, math.ceil(math.log2(2 * max(contrasts, 1) / alpha)))
 
