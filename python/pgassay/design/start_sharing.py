@@ -129,7 +129,7 @@ def _of_sessions(arm: Arm) -> str:
         if call := _LASTING_CALL.search(statement.sql):
             return f"{statement.name} calls {call[1].lower()}, whose effect lasts until its session ends"
         if not (_READING.match(statement.sql) or (workload.writes and _WRITING.match(statement.sql))):
-            return f"{statement.name} is no query, so what it does may last until its session ends"
+            return f"{statement.name} is not a query, so what it does may last until its session ends"
     return ""
 
 

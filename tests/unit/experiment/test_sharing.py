@@ -217,9 +217,9 @@ def test_writers_keep_copies_of_their_own_and_the_reason_is_said() -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SET work_mem = '1GB'", "a is no query, so what it does may last until its session ends"),
-        ("CREATE TEMP TABLE x AS SELECT 1", "a is no query"),
-        ("DELETE FROM t", "a is no query"),
+        ("SET work_mem = '1GB'", "a is not a query, so what it does may last until its session ends"),
+        ("CREATE TEMP TABLE x AS SELECT 1", "a is not a query"),
+        ("DELETE FROM t", "a is not a query"),
         ("SELECT pg_advisory_lock(1)", "a calls pg_advisory_lock, whose effect lasts until its session ends"),
         ("SELECT Set_Config ('jit', 'off', false)", "a calls set_config, whose"),
         ("SELECT pg_advisory_xact_lock(1)", ""),
