@@ -346,8 +346,8 @@ def _scans_of(tree: _Tree, node: Draft, name: str) -> list[tuple[int, float]]:
 
 
 def _scope_of(tree: _Tree, scan: int, name: str) -> int | None:
-    """The nearest node above a CTE Scan that has a CTE of this name."""
-    place = tree.nodes[scan].parent
+    """The nearest node that has a CTE of this name: a CTE Scan, which may be a query's top, or one above."""
+    place: int | None = scan
     while place is not None:
         if (place, name) in tree.scopes:
             return place

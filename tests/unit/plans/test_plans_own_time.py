@@ -339,3 +339,18 @@ def test_workers_that_had_little_to_do_are_told_where_verbose_shows_them() -> No
     assert [worker.loop_ms for worker in plan.nodes[1].workers] == [5.0, 10.0]
     (uneven,) = [finding.sentence for finding in plan.findings if finding.kind == "uneven-workers"]
     assert "5.00 ms to 120 ms in 3 processes" in uneven
+
+
+def test_a_cte_scan_on_top_of_the_plan_holds_its_cte_below_itself() -> None:
+    """The CTE's time was counted twice: within the scan, and once more as if it ran after the plan."""
+    plan = plan_of(
+        line("CTE Scan on x", 100.0, rows=50),
+        "  Buffers: shared hit=443",
+        "  CTE x",
+        "    ->  " + line("Seq Scan on t", 80.0, rows=100_000),
+        "          Buffers: shared hit=443",
+        "Execution Time: 100.500 ms",
+    )
+    assert own(plan) == [20.0, 80.0]
+    assert [node.own_buffers_hit for node in plan.nodes] == [0, 443]
+    assert plan.unattributed_ms == pytest.approx(0.5)
