@@ -75,6 +75,20 @@ def test_a_statement_s_commit_counts_for_it() -> None:
         assert (only.seconds, only.share) == (0.65, 1.0)
 
 
+def test_a_call_of_hours_that_ended_in_the_interval_has_no_more_than_its_part_of_it() -> None:
+    """Among many statements the samples of it were left out, and its whole time counted."""
+    short = [called(str(number), f"SELECT a FROM t{number}", 5.0) for number in range(1, 13)]
+    report = called("77", "SELECT report()", 7200.0).model_copy(update={"calls": 1, "mean_ms": 7_200_000.0})
+    seen = {each.query_id: [":"] * 5 for each in short}
+    times = statement_times(interval(*short, report, seen=seen | {"77": [":"] * 2}))
+    assert len(times) == 13 and times[-1].query_id == "77"
+    assert times[-1].seconds == 2.0 and times[-1].share == pytest.approx(2 / 62)
+    # It ended before the first sample.
+    first = statement_times(interval(*short, report, seen=seen))[0]
+    assert (first.query_id, first.seconds) == ("77", 10.0)
+    assert first.share == pytest.approx(10 / 70)
+
+
 def test_no_plan_is_blamed_for_waiting_in_commit() -> None:
     seen = interval(SELECT, UPDATE, END, seen=IN_COMMIT)
     finding = StatementFinding(kind="whole-table", sentence="t is read completely", sql="CREATE INDEX …")

@@ -47,11 +47,13 @@ def statement_key(query_id: str | None, query: str) -> str:
     return query_id or without_constants(query)
 
 
-def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tuple[SampledStatement, ...]:
+def sampled_statements(
+    samples: Sequence[SessionsSample], seconds: float, limit: int | None = STATEMENTS_MAX
+) -> tuple[SampledStatement, ...]:
     """The statements that sessions were seen in, those of most time first.
 
-    seconds: the interval, which all samples share. A session between two statements of its transaction counts
-    for the last one, as waiting for its client.
+    seconds: the interval, which all samples share. limit: how many statements, None for all. A session
+    between two statements of its transaction counts for the last one, as waiting for its client.
     """
     if not samples:
         return ()
@@ -64,7 +66,7 @@ def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tup
         waits.setdefault(key, Counter())[_wait(session)] += 1
         counts[key] += 0 if session.is_worker else 1
     total = max(1, counts.total())
-    chosen = sorted(waits, key=lambda key: (-counts[key], key[1]))[:STATEMENTS_MAX]
+    chosen = sorted(waits, key=lambda key: (-counts[key], key[1]))[:limit]
     return tuple(
         SampledStatement(
             query_id=key[0],

@@ -79,7 +79,7 @@ def statement_times(interval: Interval) -> list[StatementTime]:
     found: dict[str, StatementTime] = {}
     sampled_only_s = 0.0
     sample_s = interval.seconds / max(1, len(interval.samples))
-    for each in sampled_statements(_numbered(interval), interval.seconds):
+    for each in sampled_statements(_numbered(interval), interval.seconds, limit=None):
         idle = sum(share for event, share in each.waits.items() if event.startswith(IN_TRANSACTION))
         seconds = each.seconds * (1 - idle)
         own = counted.pop(each.query_id, None) if each.query_id else None
@@ -90,7 +90,10 @@ def statement_times(interval: Interval) -> list[StatementTime]:
         query = own.query if own is not None and own.query else each.query
         found[key] = StatementTime(key, each.query_id, query, seconds, 0.0, own, each.waits)
     for number, own in counted.items():
-        found[number] = StatementTime(number, number, own.query, own.total_s, 0.0, own, {})
+        # A call of hours that ended between two samples took no more of the interval than all of it.
+        seconds = min(own.total_s, own.calls * interval.seconds)
+        sampled_only_s += seconds - own.total_s
+        found[number] = StatementTime(number, number, own.query, seconds, 0.0, own, {})
     total_s = max(interval.statements_s + sampled_only_s, sum(each.seconds for each in found.values()))
     shared = (replace(each, share=each.seconds / total_s if total_s > 0 else 0.0) for each in found.values())
     return sorted(shared, key=lambda each: (-each.seconds, each.key))
