@@ -26,6 +26,7 @@ from pgassay.sql_text import identifier
 _LINES_MAX = 4
 _COMPARED = re.compile(r"ANY \((?P<column>[\w$.\"]+) = \(SubPlan")
 _RETURNED = re.compile(r"(?:[\w$\"]+\.)?(?P<column>[\w$\"]+)")
+_PARAMETER = re.compile(r"\$\d+")
 # Of the statement's time or rows: what takes less is no matter of anybody's.
 _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
@@ -228,15 +229,19 @@ def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
                 sql="WHERE (sort columns) > (their last values) ORDER BY sort columns LIMIT n",
             )
         if node.relation is not None and _matters(plan, node):
-            yield from _of_timestamps(node)
+            yield from _of_timestamps(plan, node)
 
 
-def _of_timestamps(node: PlanNode) -> Iterator[PlanAdvice]:
+def _of_timestamps(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     """Timestamps in a form that no index on their column serves; a plan does not tell their type."""
     hidden = list(scan_conditions.hidden_timestamps(node.conditions.get("Filter", "")))
     if not hidden:
         return
-    ranges = [each for each in hidden if each.as_range]
+    # Until 16 an InitPlan's value is printed as a parameter's.
+    returned = {name for each in plan.nodes for name in _PARAMETER.findall(each.subplan or "")}
+    ranges = [
+        each for each in hidden if each.as_range and returned.isdisjoint(_PARAMETER.findall(each.as_range))
+    ]
     shown = scan_conditions.plainly(hidden[0].expression)[:80]
     known = [each.part for each in hidden if each.part is not None]
     says = f"{label(node)} compares {shown}, which an index on the column can't support"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestamp, timestamp_part
+from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestamp, is_of_time, timestamp_part
 
 _COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
 # What stands on the other side of an operator and is no column of this table; `?` is a literal left out.
@@ -191,11 +191,13 @@ class HiddenTimestamp:
     as_range: str = ""
 
 
-def hidden_timestamps(condition: str) -> Iterator[HiddenTimestamp]:
+def hidden_timestamps(condition: str, types: Types = NO_TYPES) -> Iterator[HiddenTimestamp]:
     """What hides timestamps from an index on their column: 'date_trunc(…, created)'."""
     for text in parts_of(condition):
         left, operator, right = _split(text)
-        if operator in ("=", ">=", "<=", ">", "<") and hides_a_timestamp(left) and _VALUE.match(right):
+        if not hides_a_timestamp(left) or not is_of_time(left, types):
+            continue
+        if operator in ("=", ">=", "<=", ">", "<") and _VALUE.match(right):
             part = timestamp_part(left)
             if part is None:
                 yield HiddenTimestamp(left, None)

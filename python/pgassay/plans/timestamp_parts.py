@@ -29,7 +29,15 @@ _UNITS = {
 }
 # Other functions of timestamps, of which no part is understood.
 _CALLS = re.compile(r"\(?(?:to_char|timezone|age|date_part|date_trunc|EXTRACT)\(")
-_PARAMETER = re.compile(r"\$\d+")
+# A call's parameter; $0 is an InitPlan's, whose value no statement can name.
+_PARAMETER = re.compile(r"\$[1-9]\d*")
+# A day that is sure to be a date: a date and a timestamp are compared as timestamps, so that a range of days
+# would be another condition. To an infinite one no day can be added; `?` is a literal left out.
+_DAY = re.compile(r"'(?!-?infinity')[^']*'::date|\?::date|CURRENT_DATE|\(.*\)::date")
+_DAYS_AWAY = re.compile(r"\((?P<day>.*) [-+] \d+\)")
+_OF_PLAN = re.compile(r"\$0|(?:Init|Sub)Plan ")
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_WORD = re.compile(_NAME)
 Types = Mapping[str, str]
 
 
@@ -59,7 +67,9 @@ class TimestampPart:
         if self.has_zone:
             return ""
         if self.kind == "date":
-            day = f"{value}::date" if _PARAMETER.fullmatch(value) else value
+            day = f"{value}::date" if _PARAMETER.fullmatch(value) else value if _is_day(value) else ""
+            if not day:
+                return ""
             return _range(self.column, operator, day, f"{day} + 1")
         if self.kind == "trunc":
             begins, span = _UNITS.get(self.field, ("", ""))
@@ -99,6 +109,31 @@ def timestamp_part(expression: str) -> TimestampPart | None:
         kind = "trunc"
     field = (field or "").lower()
     return TimestampPart(expression, match["column"], match["name"], kind, field, bool(match["zone"]))
+
+
+def _is_day(value: str) -> bool:
+    """Whether a value is a date, and one value: no list, no subquery's result."""
+    away = _DAYS_AWAY.fullmatch(value)
+    day = away["day"] if away is not None else value
+    if _DAY.fullmatch(day) is None or _OF_PLAN.search(_QUOTED.sub("", day)):
+        return False
+    # What is cast stands in parentheses that close just before the cast.
+    depth, bare = 0, _QUOTED.sub("", day.removesuffix("::date"))
+    for place, sign in enumerate(bare[:-1]):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if day.startswith("(") and depth == 0 and place < len(bare) - 1:
+            return False
+    return True
+
+
+def is_of_time(expression: str, types: Types) -> bool:
+    """Whether an expression may be of a timestamp or a date, by the types of the table's columns."""
+    kinds = [
+        types[name]
+        for word in _WORD.findall(_QUOTED.sub("", expression))
+        if (name := word.strip('"')) in types
+    ]
+    return not kinds or any(_WITHOUT_ZONE.fullmatch(kind) or _WITH_ZONE.fullmatch(kind) for kind in kinds)
 
 
 def hides_a_timestamp(expression: str) -> bool:

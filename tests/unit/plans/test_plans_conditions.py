@@ -116,3 +116,24 @@ def test_a_table_whose_name_has_capitals_is_known_in_its_quotes() -> None:
     assert scan_conditions.keys_of('("a""b".id = 7)', 'a"b') == scan_conditions.Keys(("id",))
     assert scan_conditions.keys_of('("Order".id = 7)', "other") is None
     assert scan_conditions.is_same_key('(lower(("userId")::text))', '(lower("userId"::text))')
+
+
+def test_a_text_that_is_cast_to_a_date_hides_no_timestamp() -> None:
+    condition = "(((l.made)::date = '2026-01-01'::date) AND (to_char(l.price, '9'::text) = '7'::text))"
+    assert len(list(scan_conditions.hidden_timestamps(condition))) == 2
+    assert not list(scan_conditions.hidden_timestamps(condition, {"made": "text", "price": "numeric"}))
+    for kind in ("date", "timestamp(3) with time zone"):
+        assert list(scan_conditions.hidden_timestamps(condition, {"made": kind, "price": "numeric"}))
+
+
+def test_the_value_of_an_init_plan_is_not_a_parameter_of_the_statement() -> None:
+    lines = (
+        "Seq Scan on l  (cost=11.00..28450.00 rows=30 width=8)",
+        "  Filter: ((made)::date = $1)",
+        "  InitPlan 1 (returns $1)",
+        "    ->  Seq Scan on days  (cost=0.00..11.00 rows=1 width=4)",
+    )
+    for of_plan in (lines, lines[:2]):
+        (plan,) = read_plans("\n".join(of_plan), "a test")
+        has_range = any("made >= $1::date" in (each.sql or "") for each in plan.advice)
+        assert has_range == (len(of_plan) == 2)

@@ -148,7 +148,7 @@ def _create_indexes(table: TableShape, each: Sequence[str], method: str = "", no
 
 def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFinding | None:
     """Of a part of a timestamp with time zone, that no index can hold: a range of its column."""
-    hidden = list(scan_conditions.hidden_timestamps(node.conditions.get("Filter", "")))
+    hidden = list(scan_conditions.hidden_timestamps(node.conditions.get("Filter", ""), table.types))
     if not hidden:
         return None
     shown = scan_conditions.plainly(scan_conditions.as_key(hidden[0].expression, node.alias))
