@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
-from pgassay.plans import scan_conditions
+from pgassay.plans import scan_conditions, setting_advice
 from pgassay.plans.findings import slow_constraints
-from pgassay.plans.node_wording import Order, label, read_words, rows_words, size_kb, statistics_in_sql
+from pgassay.plans.node_wording import Order, label, read_words, rows_words, statistics_in_sql
 from pgassay.plans.plan_cost import (
     evaluations,
     is_not_in,
     is_slow,
     limit_above,
+    matters,
     offset_rows,
     order_wanted,
     reads_whole,
@@ -27,14 +28,10 @@ _LINES_MAX = 4
 _COMPARED = re.compile(r"ANY \((?P<column>[\w$.\"]+) = \(SubPlan")
 _RETURNED = re.compile(r"(?:[\w$\"]+\.)?(?P<column>[\w$\"]+)")
 _PARAMETER = re.compile(r"\$\d+")
-# Of the statement's time or rows: what takes less is no matter of anybody's.
-_SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
 _INNER_LOOPS_MIN = 100.0
-# A sort in memory takes about so many times what its file does, whose tuples have no pointers.
-_MEMORY_OF_FILE = 2.5
-_WORK_MEM_MAX_KB = 1024**2
 _SCANS = ("Seq Scan",)
+_INDEXABLE = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan")
 # Nobody may give the system's own tables an index (allow_system_table_mods).
 _REFUSED = re.compile(r"CREATE .* (?:ON|FROM) (?:pg_|information_schema\.)")
 TUNE = "pgassay tune --dataset dump:FILE --workload sql:FILE"
@@ -52,8 +49,8 @@ _NOTHING = "Nothing to improve in this plan: it reads little more than it return
 def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     """The advice on a plan whose findings are known; never empty."""
     found: dict[str, PlanAdvice] = {}
-    rules = (_foreign_keys, _rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance, _memory)
-    for rule in (*rules, _settings):
+    rules = (_foreign_keys, _rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance)
+    for rule in (*rules, setting_advice.memory, setting_advice.jit):
         for each in rule(plan):
             if _REFUSED.match(each.sql or "") is None:
                 found.setdefault(each.sql or each.sentence, each)
@@ -65,16 +62,16 @@ def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
     return [PlanAdvice(kind="nothing", sentence=_NOTHING)]
 
 
-def _matters(plan: ExplainedPlan, node: PlanNode) -> bool:
-    if plan.executed:
-        if not node.loops:
-            return False
-        return node.own_ms is None or not plan.nodes_ms or node.own_ms >= _SHARE_MIN * plan.nodes_ms
-    return (node.cost_total or 0.0) >= _SHARE_MIN * plan.cost_total > 0
-
-
 def _costliest(plan: ExplainedPlan) -> Sequence[PlanNode]:
     return sorted(plan.nodes, key=lambda node: -((node.own_ms if plan.executed else node.cost_total) or 0.0))
+
+
+def _can_have_index(node: PlanNode) -> bool:
+    """Whether it reads a table of this server, which a result, a function and a foreign table are not.
+
+    A sample reads its part of the table whatever indexes there are.
+    """
+    return node.relation is not None and node.type in _INDEXABLE
 
 
 def _table(node: PlanNode) -> str:
@@ -119,7 +116,7 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     """Tables that are fully read, and indexes that throw most of what they found away."""
     for node in _costliest(plan):
         condition = node.conditions.get("Filter")
-        if node.relation is None or not condition or not _matters(plan, node):
+        if not _can_have_index(node) or not condition or not matters(plan, node):
             continue
         if not _throws_away(plan, node):
             continue
@@ -228,7 +225,7 @@ def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
                 "application then passes that row's values instead of a number of rows.",
                 sql="WHERE (sort columns) > (their last values) ORDER BY sort columns LIMIT n",
             )
-        if node.relation is not None and _matters(plan, node):
+        if _can_have_index(node) and matters(plan, node):
             yield from _of_timestamps(plan, node)
 
 
@@ -319,7 +316,9 @@ def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             )
     if wrong is not None and wrong.node is not None:
         node = plan.nodes[wrong.node]
-        if node.relation is not None and node.conditions:
+        if node.relation is not None and node.type == "Foreign Scan":
+            yield _analyze(node)
+        elif node.conditions and (_can_have_index(node) or node.type == "Sample Scan"):
             yield from _of_estimate(plan, node)
 
 
@@ -350,49 +349,14 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             sql=_statistics(node, plain),
         )
         return
-    yield PlanAdvice(
+    yield _analyze(node)
+
+
+def _analyze(node: PlanNode) -> PlanAdvice:
+    return PlanAdvice(
         kind="statistics",
         node=node.id,
         sentence=f"The estimate of {label(node, Order.LOWER)} is wrong: run ANALYZE if "
         "the table changed much since the last one.",
         sql=f"ANALYZE {_table(node)};",
     )
-
-
-def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
-    """A size of work_mem in which what went to disk would stay."""
-    wanted = 0.0
-    for node in plan.nodes:
-        if node.disk and _matters(plan, node):
-            file_kb = _largest_file_kb(node)
-            batched = (node.memory_kb or 0) * (node.batches or 1) if node.batches else 0
-            wanted = max(wanted, file_kb * _MEMORY_OF_FILE, batched)
-        if node.heap_blocks_lossy and _matters(plan, node):
-            wanted = max(wanted, 64 * 1024)
-    if not wanted:
-        return
-    value = next((kb for kb in (8192 * 2**power for power in range(8)) if kb >= wanted), _WORK_MEM_MAX_KB)
-    shown = f"{value // 1024}MB" if value < 1024**2 else "1GB"
-    yield PlanAdvice(
-        kind="setting",
-        sentence=f"The temporary files would fit into about {size_kb(round(wanted))} of work_mem; every "
-        "sort and hash of every session may take as much, so set it for this statement only.",
-        sql=f"SET work_mem = '{shown}';",
-    )
-
-
-def _largest_file_kb(node: PlanNode) -> int:
-    """The temporary files of one process: each of a parallel sort has work_mem of its own."""
-    sizes = [[getattr(worker, name) or 0 for worker in node.workers] for name in ("sort_kb", "disk_kb")]
-    wholes = [node.sort_kb or 0, node.disk_kb or 0]
-    # A node's figure is that of all its processes: what the workers do not have is the leader's.
-    return max(max(0, whole - sum(of), *of) for whole, of in zip(wholes, sizes, strict=True))
-
-
-def _settings(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
-    if any(finding.kind == "jit" for finding in plan.findings):
-        yield PlanAdvice(
-            kind="setting",
-            sentence="JIT compilation takes a large part of this statement: try it without.",
-            sql="SET jit = off;",
-        )

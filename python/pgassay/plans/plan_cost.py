@@ -31,6 +31,15 @@ _ROWS_OF_COST = 30.0
 _WHOLE_MIN = 0.9
 
 
+def matters(plan: ExplainedPlan, node: PlanNode) -> bool:
+    """Whether a node takes a share of the statement's time or cost that is worth a look."""
+    if plan.executed:
+        if not node.loops:
+            return False
+        return node.own_ms is None or not plan.nodes_ms or node.own_ms >= _SHARE_MIN * plan.nodes_ms
+    return (node.cost_total or 0.0) >= _SHARE_MIN * plan.cost_total > 0
+
+
 def reads_whole(plan: ExplainedPlan, node: PlanNode) -> bool:
     """Whether a plan that was not executed reads a table whole for few of its rows."""
     cost, rows = node.cost_total or 0.0, node.rows_estimated
