@@ -209,6 +209,35 @@ def test_an_index_that_is_there_is_named_and_not_offered_again() -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "is_usable"),
+    [
+        (("customer_id",), False),
+        (("customer_id", "id"), False),
+        (("customer_id", "made_by"), True),
+        (("made_by", "customer_id", "id"), True),
+        (("id", "customer_id", "made_by"), False),
+    ],
+)
+def test_an_index_on_one_column_of_several_does_not_stand_for_all(
+    keys: tuple[str, ...], is_usable: bool
+) -> None:
+    indexed = replace(ORDERS, indexes={"orders_i": keys})
+    document = scan("((orders.customer_id = $1) AND (orders.made_by = $2))")
+    ((_, sentence, sql),) = found(document, BY_CUSTOMER, tables=(indexed,))
+    assert ("though orders_i begins with customer_id, made_by" in sentence) == is_usable
+    expected = "" if is_usable else "CREATE INDEX CONCURRENTLY ON orders (customer_id, made_by);"
+    assert sql == expected
+
+
+def test_an_index_that_is_read_backwards_is_there() -> None:
+    indexed = replace(ORDERS, indexes={"orders_i": ("customer_id", "id")})
+    below = json.loads(scan("(orders.customer_id = $1)"))[0]["Plan"] | {"Parent Relationship": "Outer"}
+    ordered = json.loads(plan("Sort", **{"Sort Key": ["id DESC"], "Plans": [below]}))[0]["Plan"]
+    ((_, sentence, sql), *_) = found(plan("Limit", Plans=[ordered]), BY_CUSTOMER, tables=(indexed,))
+    assert sentence.endswith("though orders_i begins with customer_id, id DESC") and not sql
+
+
+@pytest.mark.parametrize(
     ("document", "table", "rows"),
     [
         (scan("(orders.customer_id = $1)", rows=80_000), ORDERS, 80_000),

@@ -26,6 +26,7 @@ _TABLE_ROWS_MIN = 1000.0
 _LOCK = "writes wait until it is made"
 _VALUE = re.compile(r"(?<!interval )'[^']*'")
 _OPCLASS = re.compile(r" (?:text|bpchar)_pattern_ops$")
+_DIRECTION = re.compile(r"(?: DESC)?(?: NULLS (?:FIRST|LAST))?$")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
 # Of the planner's cost of the statement: what takes less decides nothing.
@@ -104,11 +105,11 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
             yield _of_timestamps(read, node, table) or _of_sides(read, node, table)
             continue
         columns = ", ".join(map(scan_conditions.plainly, keys.columns))
-        usable = _beginning_with(table, keys.columns[0])
+        usable = _beginning_with(table, *keys.columns)
         if usable and not keys.method:
             yield StatementFinding(
                 kind="whole-table",
-                sentence=f"{read}, though {usable[0]} begins with {keys.columns[0]}",
+                sentence=f"{read}, though {usable[0]} begins with {columns}",
             )
             continue
         method = f" USING {keys.method}" if keys.method else ""
@@ -167,11 +168,18 @@ def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFin
     )
 
 
-def _beginning_with(table: TableShape, key: str) -> list[str]:
-    """The indexes that begin with a key of a condition."""
-    return [
-        index for index, have in table.indexes.items() if have and scan_conditions.is_same_key(have[0], key)
-    ]
+def _beginning_with(table: TableShape, *keys: str) -> list[str]:
+    """The indexes that begin with these keys of a condition, in any order."""
+    return [index for index, have in table.indexes.items() if _has_first(have, keys)]
+
+
+def _has_first(have: Sequence[str], keys: Sequence[str]) -> bool:
+    # An index is read backwards as well, and the direction of its keys is not known here.
+    wanted = [_DIRECTION.sub("", key) for key in keys]
+    first = have[: len(wanted)]
+    return len(first) == len(wanted) and all(
+        any(scan_conditions.is_same_key(each, key) for each in first) for key in wanted
+    )
 
 
 def _of_sides(read: str, node: PlanNode, table: TableShape) -> StatementFinding:
