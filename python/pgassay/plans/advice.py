@@ -120,7 +120,8 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             continue
         if not _throws_away(plan, node):
             continue
-        known = node.conditions.get("Index Cond")
+        # A bitmap's index has its condition in a node of its own, and the scan repeats it.
+        known = node.conditions.get("Index Cond") or node.conditions.get("Recheck Cond")
         wanted = order_wanted(plan, node)
         keys = scan_conditions.keys_of(
             f"({known} AND {condition})" if known else condition,
@@ -143,7 +144,9 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
 def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:
     if not plan.executed:
         return reads_whole(plan, node)
-    removed, rows, loops = node.rows_removed or 0.0, node.rows or 0.0, node.loops or 0.0
+    # What a recheck removes is no matter of another index: there was too little work_mem for the bitmap.
+    removed, rows = (node.rows_removed or 0.0) - (node.rows_rechecked or 0.0), node.rows or 0.0
+    loops = node.loops or 0.0
     return removed * loops >= _ROWS_MIN and removed >= 9 * rows
 
 
@@ -323,7 +326,8 @@ def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
 
 
 def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
-    text = node.conditions.get("Filter") or node.conditions.get("Index Cond") or ""
+    names = ("Index Cond", "Recheck Cond", "Filter")
+    text = " AND ".join(f"({node.conditions[name]})" for name in names if name in node.conditions)
     keys = scan_conditions.keys_of(text, node.alias)
     columns = list(keys.columns if keys else ())
     hidden = scan_conditions.hidden_timestamps(text)

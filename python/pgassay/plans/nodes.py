@@ -184,6 +184,7 @@ def _values(draft: Draft) -> dict[str, object]:
         removed = [figure(keys.get(key)) for key in _REMOVED]
         total = sum(value for value in removed if value is not None)
         made["rows_removed"] = total if total or {"Filter", "Join Filter"} & keys.keys() else None
+        made["rows_rechecked"] = figure(keys.get("Rows Removed by Index Recheck")) or None
     return made | _space(parts, keys)
 
 

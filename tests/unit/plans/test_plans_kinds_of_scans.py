@@ -53,3 +53,51 @@ def test_what_is_not_a_table_of_the_server_gets_no_index(name: str, condition: s
 )
 def test_what_has_no_statistics_is_not_analyzed(name: str, advised: list[str]) -> None:
     assert sql_of(plan_of(*scan(name, estimated=100_000, removed=5))) == advised
+
+
+def bitmap(*lines: str, estimated: int = 50) -> ExplainedPlan:
+    return plan_of(
+        f"Bitmap Heap Scan on orders  (cost=5.00..2000.00 rows={estimated} width=8) "
+        "(actual time=1.0..500.0 rows=100 loops=1)",
+        *(f"  {line}" for line in lines),
+        f"  ->  Bitmap Index Scan on orders_customer  (cost=0.00..5.00 rows={estimated} width=0) "
+        "(actual time=0.5..0.5 rows=100 loops=1)",
+        "        Index Cond: (customer_id = 5)",
+        "Execution Time: 501.0 ms",
+    )
+
+
+def test_the_condition_of_a_bitmap_s_index_is_part_of_the_new_one() -> None:
+    plan = bitmap(
+        "Recheck Cond: (customer_id = 5)",
+        "Filter: (status = 'open'::text)",
+        "Rows Removed by Filter: 99990",
+        "Heap Blocks: exact=5000",
+    )
+    assert sql_of(plan) == ["CREATE INDEX CONCURRENTLY ON orders (customer_id, status);"]
+
+
+def test_what_a_lossy_bitmap_has_checked_again_calls_for_memory_and_for_no_index() -> None:
+    for filter_ in ((), ("Filter: (status = 'open'::text)", "Rows Removed by Filter: 3")):
+        plan = bitmap(
+            "Recheck Cond: (customer_id = 5)",
+            "Rows Removed by Index Recheck: 99990",
+            *filter_,
+            "Heap Blocks: exact=100 lossy=5000",
+        )
+        (setting,) = [each for each in plan.advice if each.kind != "tune"]
+        assert setting.sql == "SET work_mem = '64MB';"
+        assert "bitmap" in setting.sentence and "temporary files" not in setting.sentence
+        assert plan.nodes[0].rows_rechecked == 99_990
+        assert plan.nodes[0].rows_removed == 99_990 + (3 if filter_ else 0)
+
+
+def test_statistics_are_of_the_columns_of_all_conditions_of_a_scan() -> None:
+    expected = [
+        "CREATE STATISTICS orders_customer_id_status_stats ON customer_id, status FROM orders; "
+        "ANALYZE orders;"
+    ]
+    conditions = ("Recheck Cond: (customer_id = 5)", "Filter: (status = 'open'::text)")
+    assert sql_of(bitmap(*conditions, "Rows Removed by Filter: 3", estimated=100_000)) == expected
+    of_index = scan("Index Scan using i on orders", "(status = 'open'::text)", estimated=100_000, removed=3)
+    assert sql_of(plan_of(of_index[0], "  Index Cond: (customer_id = 5)", *of_index[1:])) == expected

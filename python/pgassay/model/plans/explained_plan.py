@@ -70,6 +70,8 @@ class PlanNode(Frozen):
     never_executed: bool = False
     # Removed by filters, join filters and rechecks, for each loop.
     rows_removed: float | None = None
+    # Those of rows_removed that an index's recheck removed: its bitmap was lossy, or its operator is.
+    rows_rechecked: float | None = None
     heap_fetches: int | None = None
     index_searches: int | None = None
     heap_blocks_exact: int | None = None
