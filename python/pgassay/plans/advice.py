@@ -136,9 +136,17 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         yield PlanAdvice(
             kind="index",
             node=node.id,
-            sentence=f"{label(node)} {how}{_for_rows(plan, node)}: create an index on its condition.",
+            sentence=f"{label(node)} {how}{_for_rows(plan, node)}: create an index on its "
+            f"condition{_if_text(keys)}.",
             sql=_index(node, keys),
         )
+
+
+def _if_text(keys: scan_conditions.Keys) -> str:
+    """What a plan, which does not have the types of columns, leaves open."""
+    if not any(map(scan_conditions.takes_text, keys.columns)):
+        return ""
+    return ", if the column is a text (no index can hold the text of a date or an enum)"
 
 
 def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:

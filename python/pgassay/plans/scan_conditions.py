@@ -26,6 +26,12 @@ _STEADY = frozenset(
 _CALL = re.compile(r'((?:(?:"[^"]+"|[a-z_][\w$]*)\.)?(?:"[^"]+"|[a-z_][\w$]*))\(')
 # Types that a cast to text leaves as they are: an index on the column serves what is compared then.
 _TEXTS = ("text", "character varying")
+# A column's text, and the types whose text nothing changes; a date's has DateStyle, an enum's its labels.
+_COLUMN_S_TEXT = re.compile(rf"\({_COLUMN.pattern}\)::(?:text|character varying|bpchar|character)(?![\w$])")
+_OF_STEADY_TEXT = re.compile(
+    r"(?!.*\[)(?:text|character|name|smallint|integer|bigint|numeric|real|double precision|boolean|uuid|"
+    r"jsonb?|(?:\w+\.)?citext)(?![\w.]).*"
+)
 _TYPE = re.compile(r"::(?P<type>[\w$.\" ]+?(?:\[\])?)$")
 # A type with its modifiers, which look like a call.
 _MODIFIED = re.compile(r"::[\w ]+\(\d+(?:,\s*-?\d+)?\)")
@@ -233,6 +239,8 @@ def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
         key = None if _is_made_text(one, types) else _key(one, alias)
+        if key is not None and key.startswith("(") and not _has_steady_texts(one, types):
+            key = None
         part = timestamp_part(one)
         if part is not None and part.is_steady(types):
             key = _of_own_columns(one, alias)
@@ -261,6 +269,17 @@ def _is_made_text(text: str, types: Types) -> bool:
     column = _COLUMN.fullmatch(match["inner"]) if match is not None else None
     kind = types.get(column["column"].strip('"')) if column is not None else None
     return kind is not None and not kind.startswith(_TEXTS)
+
+
+def _has_steady_texts(expression: str, types: Types) -> bool:
+    """Whether each column whose text an expression takes is of a type whose text is always the same."""
+    names = [found["column"].strip('"') for found in _COLUMN_S_TEXT.finditer(expression)]
+    return all(_OF_STEADY_TEXT.fullmatch(types[name]) for name in names if name in types)
+
+
+def takes_text(key: str) -> bool:
+    """Whether an index's key is an expression with a column's text, which only some types' can be."""
+    return key.startswith("(") and _COLUMN_S_TEXT.search(key) is not None
 
 
 def _of_own_columns(text: str, alias: str | None) -> str | None:

@@ -137,3 +137,35 @@ def test_the_value_of_an_init_plan_is_not_a_parameter_of_the_statement() -> None
         (plan,) = read_plans("\n".join(of_plan), "a test")
         has_range = any("made >= $1::date" in (each.sql or "") for each in plan.advice)
         assert has_range == (len(of_plan) == 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_steady"),
+    [
+        ("text", True),
+        ("character varying(20)", True),
+        ("character(3)", True),
+        ("integer", True),
+        ("numeric(10,2)", True),
+        ("jsonb", True),
+        ("timestamp with time zone", False),
+        ("date", False),
+        ("order_status", False),
+        ("text[]", False),
+        ("character varying(9)[]", False),
+        ("bytea", False),
+    ],
+)
+def test_no_index_holds_a_text_that_a_setting_changes(kind: str, is_steady: bool) -> None:
+    for condition in ("(lower((l.x)::text) = 'a'::text)", "(\"left\"((x)::text, 10) = '2026-01-01'::text)"):
+        assert (scan_conditions.keys_of(condition, "l", {"x": kind}) is not None) == is_steady
+
+
+def test_a_plan_that_has_no_types_says_which_the_column_must_have() -> None:
+    def sentence(condition: str) -> str:
+        lines = ("Seq Scan on l  (cost=0.00..28450.00 rows=30 width=8)", f"  Filter: {condition}")
+        return read_plans("\n".join(lines), "a test")[0].advice[0].sentence
+
+    assert "if the column is a text" in sentence("(lower((x)::text) = 'a'::text)")
+    for plain in ("(lower(x) = 'a'::text)", "((x)::text = 'a'::text)"):
+        assert "create an index on its condition." in sentence(plain)
