@@ -13,8 +13,18 @@ from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestam
 _COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
 # What stands on the other side of an operator and is no column of this table; `?` is a literal left out.
 _VALUE = re.compile(
-    r"^\(*(?:'|-?\d|\$\d|\?|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
+    r"^\(*(?:'|-?\d|\$\d|\?|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|B'|E'|"
+    r"CURRENT_(?:DATE|TIME|TIMESTAMP|USER|ROLE|CATALOG|SCHEMA)\b)",
+    re.I,
 )
+# What may be in a value: a cast, a plan's name. EXPLAIN puts names with capitals into quotes, and writes most
+# words of SQL in capitals, so that what is in small letters is a column; before a parenthesis, a function.
+_IN_VALUE = re.compile(
+    r"::(?:\"[^\"]+\"|[\w.]+)(?:\(\d+(?:,\s*-?\d+)?\))?"
+    r"(?: precision| varying(?:\(\d+\))?| with(?:out)? time zone)?|COLLATE \S+|(?:Init|Sub)Plan [\w$]+"
+)
+_NAMED = re.compile(r'(?<![\w$.])(?P<name>"(?:[^"]|"")+"|[a-z_][\w$]*)(?![\w$(])(?P<dot>\.)?')
+_NOT_NAMES = ("true", "false", "hashed")
 _CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
 # Functions that give the same for the same value whatever the session's settings are.
 _STEADY = frozenset(
@@ -119,9 +129,11 @@ def _of_pattern(part: ConditionPart, types: Types) -> Keys | None:
 
 def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
     """What is in an array, a document or a range: by the column's type, else by that of what is sought."""
-    if part.operator not in ("@>", "&&", "@@") or part.right.startswith("ANY ("):
+    if part.operator not in ("@>", "<@", "&&", "@@") or part.right.startswith("ANY ("):
         return None
     sought = _TYPE.search(part.right)
+    if part.operator == "<@" and not _has_parts(types.get(part.left.strip('"')), sought):
+        return None
     kind = types.get(part.left.strip('"')) or (sought["type"] if sought is not None else "")
     # Of what is sought no type is written where it is a number, and none is known of a parameter.
     is_known = bool(kind) or not part.right.startswith("$")
@@ -129,6 +141,14 @@ def _of_contents(part: ConditionPart, types: Types) -> Keys | None:
         return Keys((part.left,), "gin")
     # Of addresses GiST's operator class is not the usual one.
     return Keys((f"{part.left} inet_ops" if kind in ("inet", "cidr") else part.left,), "gist")
+
+
+def _has_parts(kind: str | None, sought: re.Match[str] | None) -> bool:
+    """Whether an index serves what a column is within: an array or a range, and no single value of one."""
+    if kind is not None:
+        return kind.endswith(("[]", "range"))
+    # Within an array there are arrays alone; within a range there may be its values.
+    return sought is not None and sought["type"].endswith("[]")
 
 
 def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
@@ -203,7 +223,7 @@ def hidden_timestamps(condition: str, types: Types = NO_TYPES) -> Iterator[Hidde
         left, operator, right = _split(text)
         if not hides_a_timestamp(left) or not is_of_time(left, types):
             continue
-        if operator in ("=", ">=", "<=", ">", "<") and _VALUE.match(right):
+        if operator in ("=", ">=", "<=", ">", "<") and _VALUE.match(right) and _is_value(right, None):
             part = timestamp_part(left)
             if part is None:
                 yield HiddenTimestamp(left, None)
@@ -246,7 +266,7 @@ def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
             key = _of_own_columns(one, alias)
         if key is None and _STEADY_OF_TIMES.match(one) and other.endswith(_WITHOUT_ZONE):
             key = _of_own_columns(one, alias)
-        if key is not None and _is_value(other, alias):
+        if key is not None and sign and _is_value(other, alias):
             return ConditionPart(key, sign, other)
     return None
 
@@ -303,13 +323,27 @@ def _quoted(name: str) -> str:
 
 def _is_value(text: str, alias: str | None) -> bool:
     if _VALUE.match(text):
-        return True
+        return not _names_own_column(text, alias)
     match = _COLUMN.fullmatch(_uncast(text))
     return match is not None and match["of"] is not None and _plain(match["of"]) != alias
 
 
+def _names_own_column(value: str, alias: str | None) -> bool:
+    """Whether a value depends on a column of the table: `(2 * paid)`, `ANY (parents)`."""
+    bare = _IN_VALUE.sub("", "".join(_TEXT.split(value)[::2]))
+    return any(
+        match["name"] not in _NOT_NAMES and (not match["dot"] or _plain(match["name"]) == alias)
+        for match in _NAMED.finditer(bare)
+    )
+
+
 def _turned(operator: str) -> str:
-    return {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(operator, operator)
+    """The operator with its sides exchanged; '' where no index of the right one's column serves it.
+
+    A pattern is sought in texts, and not the other way round.
+    """
+    turned = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "@>": "<@", "~~": "", "~~*": "", "@@": ""}
+    return turned.get(operator, operator)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -169,3 +169,43 @@ def test_a_plan_that_has_no_types_says_which_the_column_must_have() -> None:
     assert "if the column is a text" in sentence("(lower((x)::text) = 'a'::text)")
     for plain in ("(lower(x) = 'a'::text)", "((x)::text = 'a'::text)"):
         assert "create an index on its condition." in sentence(plain)
+
+
+@pytest.mark.parametrize(
+    ("condition", "types", "columns"),
+    [
+        # What is sought in a column can't be sought the other way round.
+        ("('http://x'::text ~~ pattern)", {}, None),
+        ("($1 ~~* pattern)", {"pattern": "text"}, None),
+        ("($1 @@ query)", {"query": "tsquery"}, None),
+        ("('[2024-01-01,2024-02-01)'::daterange @> made)", {"made": "date"}, None),
+        ("('[2024-01-01,2024-02-01)'::daterange @> made)", {}, None),
+        ("('{\"a\": 1}'::jsonb @> data)", {"data": "jsonb"}, None),
+        ("('{a,b}'::text[] @> tags)", {}, ("tags",)),
+        ("($1 @> tags)", {"tags": "text[]"}, ("tags",)),
+        ("('[1,9)'::int4range @> span)", {"span": "int4range"}, ("span",)),
+        # Another column of the table is not a value.
+        ("(price < current_price)", {}, None),
+        ("(total > (2 * paid))", {}, None),
+        ("(total > (2 * l.paid))", {}, None),
+        ('(total > (2 * "Paid"))', {}, None),
+        ("(id = ANY (parents))", {}, None),
+        ("(id = ANY (ARRAY[1, other]))", {}, None),
+        # Of these nothing is the table's.
+        ("(total > (2 * o.paid))", {}, ("total",)),
+        ("(id = ANY (ARRAY[$1, ($2)::integer]))", {}, ("id",)),
+        ("(id = (InitPlan expr_1).col1)", {}, ("id",)),
+        ("(id = ANY ((hashed SubPlan 1).col1))", {}, ("id",)),
+        ("(owner = CURRENT_USER)", {}, ("owner",)),
+        ("(made > (now() - '7 days'::interval))", {}, ("made",)),
+        ("(made > ((now())::timestamp(3) without time zone - $1))", {}, ("made",)),
+        ("(amount > (5.0)::double precision)", {}, ("amount",)),
+        ("(name = ('x'::character varying(9))::text COLLATE \"C\")", {}, ("name",)),
+        ("(is_open = true)", {}, ("is_open",)),
+    ],
+)
+def test_a_value_is_sought_in_a_column_and_not_a_column_in_it(
+    condition: str, types: dict[str, str], columns: tuple[str, ...] | None
+) -> None:
+    keys = scan_conditions.keys_of(condition, "l", types)
+    assert (keys.columns if keys else None) == columns
