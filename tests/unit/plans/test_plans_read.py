@@ -222,6 +222,22 @@ def test_the_values_of_parameters_are_no_part_of_the_statement() -> None:
     assert only(log_line(message)).statement == "SELECT $1"
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        "2026-11-21 10:00:00.123 UTC [4711] LOCATION:  explain_ExecutorEnd, auto_explain.c:437\n",
+        "2026-11-21 10:00:00.123 UTC [4711] QUERY:  SELECT 2\n",
+        "2026-11-21 10:00:01.000 UTC [4711] FEHLER:  Spalte existiert nicht\n",
+        "another program's line {\n",
+    ],
+)
+def test_what_follows_a_plan_in_a_log_takes_none_from_it(after: str) -> None:
+    plan = json.dumps(json_document(), indent=2)
+    for said in ("LOG:  ", "PROTOKOLL:  "):
+        message = log_line(f"duration: 21.500 ms  plan:\n{plan}").replace("LOG:  ", said)
+        assert len(read_plans(message + after + message + after, "a log")) == 2
+
+
 def test_the_csv_log_and_the_json_log() -> None:
     message = f"duration: 21.500 ms  plan:\nQuery Text: SELECT 1\n{TEXT}"
     quoted = message.replace('"', '""')

@@ -19,7 +19,8 @@ from pgassay.words import percent_fixed
 
 _LOGGED = re.compile(r"duration: (\d{1,15}(?:\.\d{1,6})?) ms  plan:")
 _SEVERITY = re.compile(
-    r"\b(?:LOG|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT|FATAL|PANIC|DEBUG\d?):  "
+    r"\b(?:LOG|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT|FATAL|PANIC|DEBUG\d?|LOCATION|"
+    r"QUERY):  "
 )
 # syslog numbers the lines of a message and writes tabs as #011.
 _SYSLOG = re.compile(r"^[^\n]{0,200}?\[\d{1,9}-\d{1,9}\] #011", re.MULTILINE)
@@ -350,16 +351,30 @@ def _plain_messages(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _begins_message(line: str) -> bool:
-    return not line.startswith("\t") and _SEVERITY.search(line[:400]) is not None
+    if line.startswith("\t"):
+        return False
+    # In most languages the severity has another name; auto_explain's own words are always English.
+    return _SEVERITY.search(line[:400]) is not None or _LOGGED.search(line[:400]) is not None
+
+
+def _first_value(text: str) -> object:
+    """The JSON value that a text begins with, whatever another program wrote below it; None for none."""
+    try:
+        return parse(text)
+    except JsonError as error:
+        if not error.is_extra:
+            return None
+        end = error.place
+    try:
+        return parse(text[:end])
+    except JsonError:
+        return None
 
 
 def _logged_plan(body: str) -> tuple[Mapping[str, object], str, str | None] | None:
     """The document of a message's plan, its form, and the statement."""
     if body.lstrip().startswith("{"):
-        try:
-            found = _documents(parse(body.strip()))
-        except JsonError:
-            return None
+        found = _documents(_first_value(body.strip()))
         return (found[0], "json", _query_of(found[0])) if found else None
     lines = body.split("\n")
     start = next((place for place, line in enumerate(lines) if _is_top(line)), None)
