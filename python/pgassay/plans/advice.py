@@ -337,7 +337,7 @@ def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     names = ("Index Cond", "Recheck Cond", "Filter")
     text = " AND ".join(f"({node.conditions[name]})" for name in names if name in node.conditions)
     keys = scan_conditions.keys_of(text, node.alias)
-    columns = list(keys.columns if keys else ())
+    columns = [scan_conditions.without_operator_class(each) for each in (keys.columns if keys else ())]
     hidden = scan_conditions.hidden_timestamps(text)
     columns += [scan_conditions.as_key(each.expression, node.alias) for each in hidden]
     plain = [column for column in columns if not column.startswith("(")]

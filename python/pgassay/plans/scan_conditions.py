@@ -46,6 +46,8 @@ _TYPE = re.compile(r"::(?P<type>[\w$.\" ]+?(?:\[\])?)$")
 # A type with its modifiers, which look like a call.
 _MODIFIED = re.compile(r"::[\w ]+\(\d+(?:,\s*-?\d+)?\)")
 _OF_GIN = re.compile(r"(?:\w+\.)?(?:jsonb|tsvector|tsquery|hstore|jsonpath)|.*\[\]")
+# The classes that keys are given here.
+_OPERATOR_CLASS = re.compile(r" (?:(?:text|bpchar)_pattern|gin_trgm|inet)_ops$")
 _LETTERS = re.compile(r"[^\W_]{3}")
 # Of a timestamp without time zone, which the value beside it tells, so is this.
 _STEADY_OF_TIMES = re.compile(r"^date_trunc\('\w+'::text, ")
@@ -244,6 +246,11 @@ def as_key(expression: str, alias: str | None) -> str:
 def plainly(column: str) -> str:
     """An index's key as people write it: without what PostgreSQL adds when it prints an expression."""
     return re.sub(r'\(("[^"]+"|[a-z_][\w$]*)\)::', r"\1::", column).replace("'::text", "'")
+
+
+def without_operator_class(key: str) -> str:
+    """An index's key as statistics have it: 'name' of 'name text_pattern_ops'."""
+    return _OPERATOR_CLASS.sub("", key)
 
 
 def is_same_key(one: str, other: str) -> bool:

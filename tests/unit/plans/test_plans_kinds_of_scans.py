@@ -101,3 +101,11 @@ def test_statistics_are_of_the_columns_of_all_conditions_of_a_scan() -> None:
     assert sql_of(bitmap(*conditions, "Rows Removed by Filter: 3", estimated=100_000)) == expected
     of_index = scan("Index Scan using i on orders", "(status = 'open'::text)", estimated=100_000, removed=3)
     assert sql_of(plan_of(of_index[0], "  Index Cond: (customer_id = 5)", *of_index[1:])) == expected
+
+
+@pytest.mark.parametrize("condition", ["(lower(email) ~~ 'ab%'::text)", "(lower(email) ~~* '%abc%'::text)"])
+def test_statistics_have_no_operator_class(condition: str) -> None:
+    seq_scan = scan("Seq Scan on users", condition, estimated=100_000, removed=3)
+    assert sql_of(plan_of(*seq_scan)) == [
+        "CREATE STATISTICS users_lower_email_stats ON (lower(email)) FROM users; ANALYZE users;"
+    ]
