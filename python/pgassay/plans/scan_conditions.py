@@ -119,12 +119,14 @@ def _of_pattern(part: ConditionPart, types: Types) -> Keys | None:
     # No index is searched for a list of patterns.
     if part.operator not in ("~~", "~~*") or part.right.startswith("ANY ("):
         return None
+    kind = types.get(part.left.strip('"'), "text").partition("(")[0]
+    # No operator class has patterns of another type: citext's ignores capitals, as no B-tree of text does.
+    if kind not in (*_TEXTS, "character") or part.right.endswith("citext"):
+        return None
     pattern = _TEXT.match(part.right.removeprefix("E"))
     if part.operator == "~~" and pattern is not None and pattern[1][1:2] not in ("%", "_", "'"):
-        kind = types.get(part.left.strip('"'), "")
-        blank_padded = kind.partition("(")[0] == "character"
-        return Keys((f"{part.left} {'bpchar' if blank_padded else 'text'}_pattern_ops",))
-    if pattern is not None and _LETTERS.search(pattern[1]) is None:
+        return Keys((f"{part.left} {'bpchar' if kind == 'character' else 'text'}_pattern_ops",))
+    if kind == "character" or (pattern is not None and _LETTERS.search(pattern[1]) is None):
         return None
     return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
 

@@ -140,6 +140,25 @@ def test_the_value_of_an_init_plan_is_not_a_parameter_of_the_statement() -> None
 
 
 @pytest.mark.parametrize(
+    ("condition", "kind", "columns"),
+    [
+        ("(x ~~ 'ab%'::text)", "character varying(9)", ("x text_pattern_ops",)),
+        ("(x ~~* '%abc%'::text)", "text", ("x gin_trgm_ops",)),
+        ("(x ~~ 'ab%'::text)", "character(9)", ("x bpchar_pattern_ops",)),
+        ("(x ~~* '%abc%'::text)", "character(9)", None),
+        ("(x ~~ 'ab%'::citext)", "citext", None),
+        ("(x ~~* '%abc%'::public.citext)", None, None),
+        ("(x ~~ 'ab%'::text)", "name", None),
+    ],
+)
+def test_a_pattern_s_index_is_of_a_type_that_has_one(
+    condition: str, kind: str | None, columns: tuple[str, ...] | None
+) -> None:
+    keys = scan_conditions.keys_of(condition, None, {} if kind is None else {"x": kind})
+    assert (keys.columns if keys else None) == columns
+
+
+@pytest.mark.parametrize(
     ("kind", "is_steady"),
     [
         ("text", True),

@@ -130,6 +130,24 @@ def test_only_an_index_that_could_serve_is_said_to_be_there() -> None:
     assert "though i begins with" in sentence and not sql
 
 
+def test_an_index_for_patterns_is_not_offered_again() -> None:
+    column = ColumnFacts(name="mail", type="text", not_null=True)
+    key = IndexKey(column="mail", opclass="text_pattern_ops", default_opclass=False)
+    index = IndexFacts(schema_="public", name="i", table="visits", method="btree", keys=(key,))
+    table = TableFacts(
+        schema_="public", name="visits", kind="table", columns=(column,), rows=100_000, indexes=(index,)
+    )
+    shape = _shape(table, facts(table), is_hidden=True)
+    for condition in ("(visits_0.mail ~~ 'ab%'::text)", "(visits_0.mail = $1)"):
+        document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter=condition)])
+        ((_, sentence, sql),) = found(document, COUNTED, tables=(shape,))
+        assert "though i begins with mail" in sentence and not sql
+    # One without it serves no pattern, but where the collation is C.
+    document = plan("Append", Plans=[scan("visits", 0, 4000.0, Filter="(visits_0.mail ~~ 'ab%'::text)")])
+    ((_, _, sql),) = found(document, COUNTED, tables=(replace(shape, indexes={"i": ("mail",)}),))
+    assert sql == "CREATE INDEX CONCURRENTLY ON visits (mail text_pattern_ops);"
+
+
 def test_of_a_table_of_each_tenant_none_is_planned_in_the_place_of_another() -> None:
     def table(schema: str) -> TableFacts:
         return TableFacts(schema_=schema, name="orders", kind="table", columns=())

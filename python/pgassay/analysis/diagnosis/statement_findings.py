@@ -177,8 +177,10 @@ def _has_first(have: Sequence[str], keys: Sequence[str]) -> bool:
     # An index is read backwards as well, and the direction of its keys is not known here.
     wanted = [_DIRECTION.sub("", key) for key in keys]
     first = have[: len(wanted)]
+    # One for patterns serves what is equal as well.
+    plain = [scan_conditions.without_operator_class(each) for each in first]
     return len(first) == len(wanted) and all(
-        any(scan_conditions.is_same_key(each, key) for each in first) for key in wanted
+        any(scan_conditions.is_same_key(each, key) for each in (*first, *plain)) for key in wanted
     )
 
 

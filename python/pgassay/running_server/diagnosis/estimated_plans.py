@@ -23,7 +23,7 @@ from pgassay.model.running_server.statement import PlanFrom
 from pgassay.plans.explain_plan import read_plans
 from pgassay.running_server.open_server import OpenServer
 from pgassay.tune.facts.read import read_facts
-from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import IndexFacts, IndexKey, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
 from pgassay.tune.source.counted import kind_of
 from pgassay.tune.source.uses import merged
@@ -264,7 +264,7 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         changed_rows=table.changed_since_analyze,
         is_analyzed=is_analyzed,
         indexes={
-            index.name: tuple(key.sql for key in index.keys)
+            index.name: tuple(map(_key_with_class, index.keys))
             for index in table.indexes
             if index.valid and index.method == "btree" and index.predicate is None
         },
@@ -272,6 +272,11 @@ def _shape(table: TableFacts, facts: SchemaFacts, *, is_hidden: bool) -> TableSh
         types={column.name: column.own_type for column in table.columns},
         partition_of=_top_of(table, _parents(facts.tables)),
     )
+
+
+def _key_with_class(key: IndexKey) -> str:
+    """A key as SQL, with the operator class that has it serve patterns."""
+    return f"{key.sql} {key.opclass}" if key.opclass.endswith("_pattern_ops") else key.sql
 
 
 def _parents(tables: Sequence[TableFacts]) -> _Parents:
