@@ -315,7 +315,7 @@ def _is_restarted(tree: _Tree, node: int, name: str) -> bool:
     above = tree.nodes[draft.parent] if draft.parent is not None else None
     if above is None or not isinstance(conditions, dict) or draft.number("loops") <= above.number("loops"):
         return False
-    return any(name in conditions.get(key, "") for key in _RESTARTED)
+    return any(name in _REFERENCE.findall(conditions.get(key, "")) for key in _RESTARTED)
 
 
 def _looked_at(tree: _Tree, node: int) -> float:

@@ -4,6 +4,7 @@ The formulas are those of costsize.c and pathnode.c (src/backend/optimizer): a s
 and about 60 rows at 0.01 and more, a LIMIT with OFFSET the share of its rows that it leaves out.
 """
 
+import re
 from collections.abc import Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
@@ -136,7 +137,7 @@ def evaluations(plan: ExplainedPlan, node: PlanNode) -> float | None:
     if node.subplan is None or not node.subplan.startswith("SubPlan") or node.parent is None:
         return None
     outer = plan.nodes[node.parent]
-    if f"hashed {node.subplan}" in " ".join(outer.conditions.values()) + (outer.output or ""):
+    if is_hashed(node.subplan, " ".join((*outer.conditions.values(), outer.output or ""))):
         return None
     if plan.executed:
         loops = node.loops or 0.0
@@ -148,6 +149,11 @@ def evaluations(plan: ExplainedPlan, node: PlanNode) -> float | None:
     times = 2 * cost / each if "ANY" in " ".join(outer.conditions.values()) else cost / each
     is_share = cost >= COST_MIN and cost >= 0.2 * plan.cost_total
     return times if is_share and times >= _TIMES_MIN else None
+
+
+def is_hashed(subplan: str, text: str) -> bool:
+    """Whether conditions name a SubPlan as hashed: it runs once (not "hashed SubPlan 10" for 1)."""
+    return re.search(rf"hashed {re.escape(subplan)}(?![\w$])", text) is not None
 
 
 def is_not_in(outer: PlanNode, top: PlanNode) -> bool:

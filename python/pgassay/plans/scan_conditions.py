@@ -237,7 +237,7 @@ def hidden_timestamps(condition: str, types: Types = NO_TYPES) -> Iterator[Hidde
 
 def is_not_in(condition: str, subplan: str | None) -> bool:
     """Whether a condition asks a SubPlan, by its name, for rows that do not hold a value."""
-    return any(words in condition for words in ("NOT (ANY", f"NOT ({subplan}", "<> ALL"))
+    return any(words in condition for words in ("NOT (ANY", f"NOT ({subplan})", "<> ALL"))
 
 
 def as_key(expression: str, alias: str | None) -> str:

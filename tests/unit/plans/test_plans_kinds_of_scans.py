@@ -3,6 +3,7 @@
 import pytest
 
 from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans import scan_conditions
 from pgassay.plans.explain_plan import read_plans
 
 
@@ -109,3 +110,23 @@ def test_statistics_have_no_operator_class(condition: str) -> None:
     assert sql_of(plan_of(*seq_scan)) == [
         "CREATE STATISTICS users_lower_email_stats ON (lower(email)) FROM users; ANALYZE users;"
     ]
+
+
+def test_a_subplan_is_not_hashed_because_the_tenth_is() -> None:
+    plan = plan_of(
+        "Seq Scan on t  (cost=0.00..2000000.00 rows=500 width=8) (actual time=1.0..5000.0 rows=100 loops=1)",
+        "  Filter: ((a > (SubPlan 1)) AND (NOT (hashed SubPlan 10)))",
+        "  Rows Removed by Filter: 99",
+        "  SubPlan 1",
+        "    ->  Seq Scan on u  (cost=0.00..100.00 rows=1 width=4) (actual time=20.0..24.0 rows=1 loops=200)",
+        "          Filter: (x = t.x)",
+        "          Rows Removed by Filter: 9999",
+        "  SubPlan 10",
+        "    ->  Seq Scan on v  (cost=0.00..100.00 rows=1 width=4) (actual time=0.1..1.0 rows=1000 loops=1)",
+        "Execution Time: 5001.0 ms",
+    )
+    assert [each.node for each in plan.findings if each.kind == "subplan"] == [0]
+    (again,) = [each.sentence for each in plan.advice if each.kind == "rewrite"]
+    assert "runs SubPlan 1 again for each row" in again and "NOT IN" not in again
+    assert scan_conditions.is_not_in("(NOT (SubPlan 10))", "SubPlan 10")
+    assert not scan_conditions.is_not_in("((a > (SubPlan 1)) AND (NOT (SubPlan 10)))", "SubPlan 1")

@@ -173,6 +173,21 @@ def test_a_sub_plan_of_an_index_condition_runs_while_the_join_starts_the_scan_ag
     assert own(plan) == [20.0, 10.0, 10.0, 60.0]
 
 
+def test_a_sub_plan_of_a_filter_is_not_taken_for_the_tenth_of_an_index_condition() -> None:
+    plan = plan_of(
+        line("Nested Loop", 200.0),
+        "  ->  " + line("Seq Scan on a", 10.0, rows=1000),
+        "  ->  " + line("Index Scan using b_id on b", 0.07, loops=1000),
+        "        Index Cond: (id = (SubPlan 10))",
+        "        Filter: (x > (SubPlan 1))",
+        "        SubPlan 1",
+        "          ->  " + line("Seq Scan on c", 0.06, loops=1000),
+        "        SubPlan 10",
+        "          ->  " + line("Seq Scan on d", 0.01, loops=1000),
+    )
+    assert own(plan) == [110.0, 10.0, 10.0, 60.0, 10.0]
+
+
 def test_a_cte_is_within_its_scan_and_counted_once() -> None:
     plan = plan_of(
         line("Aggregate", 100.0),
