@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans.findings import stopped_early
+from pgassay.plans.plan_cost import is_hashed
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
@@ -131,7 +132,8 @@ def _not_hashed(evidence: FinderEvidence) -> Iterator[tuple[TunedStatement, int,
                 continue
             top = plan.nodes[node.parent] if node.parent is not None else None
             condition = top.conditions.get("Filter", "") if top is not None else ""
-            if top is None or str(node.subplan) not in condition or f"hashed {node.subplan}" in condition:
+            subplan = str(node.subplan)
+            if top is None or subplan not in condition or is_hashed(subplan, condition):
                 continue
             # ExecSubPlan takes its time in the node above; the estimate decides (subplan_is_hashable).
             rows = max(node.rows_estimated or 0.0, 1.0)
