@@ -102,6 +102,17 @@ def test_evidence_of_nights_that_found_nothing_adds_up(workload):
     assert not any("q03" in slowed(alone.night({"q03": SLOWER})) for _ in range(first + 1))
 
 
+def test_a_slow_down_that_a_night_proves_is_not_made_smaller_by_the_nights_before_it(tmp_path):
+    line = Nights(workload_of(tmp_path, statements=1), seed=5, statements=1, spread=0.005)
+    line.night()
+    for _ in range(8):
+        (unit,) = line.night({"q00": -math.log(1.015)}).units
+        assert unit.finding != "slow-down"
+    found = line.night({"q00": -math.log(1.10)})
+    (unit,) = found.units
+    assert (unit.finding, unit.since, unit.note, found.exit_code) == ("slow-down", "", "", 1)
+
+
 def test_a_slow_down_that_must_be_found_and_could_not_be_leaves_the_unit_undecided(workload):
     stored = nights(workload, spread=0.1)
     stored.night()

@@ -107,6 +107,17 @@ def suspected(state: DetectorState, log_evidence: float) -> tuple[EarlierRun, ..
     return state.runs[first:]
 
 
+def proving(state: DetectorState, log_evidence: float, least: float) -> list[tuple[EarlierRun, ...]]:
+    """The earlier runs of each sequence that ends with this run and has so much evidence, shortest first."""
+    found, total = [], log_evidence
+    for first in range(len(state.runs), -1, -1):
+        if first < len(state.runs):
+            total += state.runs[first].log_evidence
+        if total >= least:
+            found.append(state.runs[first:])
+    return found
+
+
 def earlier_runs(
     gates: Sequence[GateResult], baselines: Mapping[str, str]
 ) -> dict[tuple[str, str], list[EarlierRun]]:

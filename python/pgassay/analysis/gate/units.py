@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.gate.detector import DetectorState, EarlierRun, suspected
+from pgassay.analysis.gate.detector import DetectorState, EarlierRun, proving, suspected
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray, differences
 from pgassay.analysis.statistics.equivalence import log_margin
@@ -230,12 +230,24 @@ def _found(case: _Case) -> tuple[Word, str, str]:
 
 
 def _slower(case: _Case) -> tuple[Word, str, str]:
-    """Whether what is certainly slower is so beyond the margin, by the runs that the evidence is of."""
-    runs = suspected(case.state, case.last)
-    estimate = combined(case.finding.estimate, case.standard_error, runs)
-    since = runs[0].run if runs else ""
-    note = f"with the evidence of {plural(len(runs), 'earlier run')}" if runs else ""
-    return ("slow-down" if estimate <= -log_margin(case.margin) else "within the margin"), note, since
+    """Whether what is certainly slower is so beyond the margin, by the runs that the evidence is of.
+
+    Any sequence of runs up to this one that proves it counts, the shortest first: a slow-down of today is not
+    made smaller by the nights before it. Where only all together do, it is by those that speak most for one.
+    """
+    sequences = [
+        *proving(case.state, case.highest, math.log(case.rule.threshold)),
+        suspected(case.state, case.last),
+    ]
+    for runs in sequences:
+        estimate = combined(case.finding.estimate, case.standard_error, runs)
+        if estimate <= -log_margin(case.margin):
+            return "slow-down", _with_earlier(runs), runs[0].run if runs else ""
+    return "within the margin", _with_earlier(sequences[-1]), sequences[-1][0].run if sequences[-1] else ""
+
+
+def _with_earlier(runs: Sequence[EarlierRun]) -> str:
+    return f"with the evidence of {plural(len(runs), 'earlier run')}" if runs else ""
 
 
 def combined(log_ratio: float, standard_error: float | None, runs: Sequence[EarlierRun]) -> float:
