@@ -1,47 +1,19 @@
 """Reading a gate's file, finding its baseline, and what the two make of a comparison; git is the real one."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from gate_files_for_tests import SERVER, SMALL, git, plan, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgassay.cli.main import main
 from pgassay.errors import UsageError
-from pgassay.experiment.gating import requests
 from pgassay.experiment.gating.gate_baseline import find_baseline, revision_of
 from pgassay.experiment.gating.gate_file import GateFile, read_gate_file
-from pgassay.experiment.gating.requests import GatePlan, plan_gate, refuse_double_settings
+from pgassay.experiment.gating.requests import refuse_double_settings
 from pgassay.experiment.gating.run_gate import PARENT, GateOptions, run_gate
-from pgassay.model.build import Build
 from pgassay.terminal.live_progress import choose
-
-SMALL = '[workloads.orders]\nworkload = "sql:orders.sql"\n'
-
-
-def write(folder: Path, content: str, name: str = "gate.toml") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, "utf-8")
-    return path
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the SQL of a workload; builds are not looked for on the machine."""
-    write(tmp_path, "-- name: one\nSELECT 1;\n-- name: two\nSELECT 2;\n", "orders.sql")
-
-    def resolve(text: str | None) -> Build:
-        name = (text or "18").strip("/").replace("/", "-")
-        return Build(origin="path", version="18.6", major=18, bin_directory=f"/builds/{name}")
-
-    monkeypatch.setattr(requests, "resolve", resolve)
-    return tmp_path
-
-
-def plan(baseline: GateFile, change: GateFile) -> GatePlan:
-    return plan_gate(baseline, change, command=("pgassay", "gate"), seed=7, out=Path("/out"))
 
 
 def test_the_whole_time_is_shared_by_those_without_a_time_of_their_own(folder: Path) -> None:
@@ -144,30 +116,12 @@ def test_builds_that_are_one_are_none_of_the_difference(folder: Path) -> None:
     assert plan(one, one).equal == ("orders",)
 
 
-def test_sql_that_differs_is_run_by_each_side_as_it_has_it(folder: Path) -> None:
-    content = "-- name: two\nSELECT 22;\n-- name: one\nSELECT 1;\n"
-    write(folder, content, "before/orders.sql")
-    change = read_gate_file(write(folder, SMALL + '[workloads.same]\nworkload = "full-scan"'))
-    before = read_gate_file(write(folder / "before", SMALL + '[workloads.same]\nworkload = "full-scan"'))
-    made = plan(before, change)
-    assert made.equal == ("same",)
-    kind = made.planned[0].request.made_factors[0].kind
-    systems = kind.apply.args[0]
-    # By their names, in the change's order; what the baseline lacks it runs as the change has it.
-    assert [each.sql for each in systems["baseline"].workload.statements] == ["SELECT 1", "SELECT 22"]
-    assert systems["change"].workload is None
-    assert made.planned[0].units == ("", "one", "two")
-
-
 def test_a_setting_that_is_given_twice_is_refused(folder: Path) -> None:
     content = SMALL + '[workloads.orders.set]\nwork_mem = "1MB"\n[system.set]\nWork_Mem = "2MB"'
     change = read_gate_file(write(folder, content))
     other = read_gate_file(write(folder, content.replace("2MB", "3MB"), "b.toml"))
     with pytest.raises(UsageError, match="work_mem is set in"):
         refuse_double_settings(plan(other, change), {"change": change.system})
-
-
-SERVER = '[system]\nserver = "host=new dbname=app"\n'
 
 
 def test_two_servers_are_the_factor_and_their_passwords_are_not_shown(folder: Path) -> None:
@@ -190,11 +144,6 @@ def test_one_server_with_settings_of_the_session(folder: Path) -> None:
     guard = '[system.set]\ndefault_transaction_read_only = "off"'
     with pytest.raises(UsageError, match="allow-writes"):
         plan(one, read_gate_file(write(folder, SMALL + SERVER + guard, "d.toml")))
-
-
-def git(folder: Path, *words: str) -> None:
-    named = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "init.defaultBranch=main"]
-    subprocess.run(["git", "-C", str(folder), *named, *words], check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from pgassay.factors.server import split_connection_strings
 from pgassay.model.gates.gate import GatedSystem
 from pgassay.model.redaction import without_secrets
 from pgassay.record.layout import GATE_FILE
-from pgassay.value_syntax.paths import typed_path
+from pgassay.value_syntax.paths import typed_path, typed_paths
+from pgassay.workloads import pgbench
 
 OPTION = "--baseline"
 _SCHEMES = ("postgres://", "postgresql://")
@@ -163,9 +164,11 @@ def _named_files(path: Path, shown: Path) -> list[str]:
         prepare = table.get("prepare", [])
         texts = prepare if isinstance(prepare, list) else [prepare]
         found += [text for text in texts if isinstance(text, str) and text.endswith(FILE_SUFFIX)]
-        family, _, rest = str(table.get("workload", "")).partition(":")
+        family, _, rest = typed_paths(str(table.get("workload", ""))).partition(":")
         if family in ("sql", "maintenance") and rest:
             found.append(rest.partition(",")[0])
+        elif family == pgbench.FAMILY:
+            found += _scripts(rest)
     absolute = [name for name in found if Path(name).is_absolute()]
     if absolute:
         raise UsageError(
@@ -173,6 +176,18 @@ def _named_files(path: Path, shown: Path) -> list[str]:
             "relative to the gate file"
         )
     return found
+
+
+def _scripts(options: str) -> list[str]:
+    """The files of pgbench's options; one with a whole path is the same file for both sides."""
+    found: list[str] = []
+
+    def kept(name: str) -> str:
+        found.append(name)
+        return name
+
+    pgbench.with_files(options, kept)
+    return [name for name in found if not Path(name).is_absolute()]
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,14 @@ from pgassay.analysis.gate.units import units_of
 from pgassay.environment.builds.registry import check_major, resolve
 from pgassay.environment.remote.session_settings import READ_ONLY
 from pgassay.errors import UsageError
+from pgassay.experiment.gating.earlier_workload import earlier_workload
 from pgassay.experiment.gating.gate_file import GateFile, SystemFile
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.server import NAME as SERVER
 from pgassay.factors.system import System, factor_of
 from pgassay.model.build import Build
-from pgassay.model.workload import WorkloadSpec
 from pgassay.workloads.registry import parse_workload
-
-_SQL = "sql"
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def plan_gate(
     planned, equal = [], []
     for index, (name, request) in enumerate(change.workloads.items()):
         other = baseline.workloads.get(name)
-        specs = parse_workload(request.workload), _statements_before(request, other)
+        specs = parse_workload(request.workload), earlier_workload(request, other)
         if not sides.differ and specs[1] is None:
             equal.append(name)
             continue
@@ -124,34 +122,10 @@ def _statements(system: SystemFile) -> tuple[str, ...]:
     return tuple(statement for text in system.prepare for statement in parse_prepare(text, f"prepare {text}"))
 
 
-def _statements_before(request: CompareRequest, other: CompareRequest | None) -> WorkloadSpec | None:
-    """What the baseline runs where its SQL is other than the change's; None where it is the same.
-
-    Statement by statement: one that the baseline does not have yet is run by both sides as the change has it.
-    """
-    if (
-        other is None
-        or not request.workload.startswith(f"{_SQL}:")
-        or not other.workload.startswith(f"{_SQL}:")
-    ):
-        return None
-    now, before = parse_workload(request.workload), parse_workload(other.workload)
-    known = {statement.name: statement for statement in before.statements}
-    statements = tuple(known.get(statement.name, statement) for statement in now.statements)
-    if statements == now.statements:
-        return None
-    if before.writes != now.writes:
-        raise UsageError(
-            f"{request.workload}: either the baseline's SQL or the change's writes, the other "
-            "does not: write writes=yes in both"
-        )
-    return before.model_copy(update={"statements": statements})
-
-
 def _of_servers(
     baseline: GateFile, change: GateFile, command: tuple[str, ...], seed: int | None, out: Path
 ) -> GatePlan:
-    """Two servers that run already, or one with settings of the session."""
+    """Two servers that run already, or one with settings of the session or with SQL of each side."""
     before, now = baseline.system, change.system
     if before.server is None or now.server is None:
         which = baseline.path if before.server is None else change.path
@@ -164,26 +138,34 @@ def _of_servers(
             f"{change.path}: {name} is on for a workload that reads and off for one that writes "
             "(as allow-writes permits): leave it out of [system.set]"
         )
-    if before.server == now.server and before.settings == now.settings:
-        return GatePlan((), tuple(change.workloads), ((), ()))
-    planned = []
+    if before.server != now.server and before.settings != now.settings:
+        raise UsageError(
+            f"{change.path}: both the servers and their [system.set] differ, so an "
+            "effect could come from either: make one of them the same"
+        )
+    planned, equal = [], []
     for index, (workload, request) in enumerate(change.workloads.items()):
+        earlier = earlier_workload(request, baseline.workloads.get(workload))
         common = _common(request, command, seed, index, out / workload)
         if before.server != now.server:
-            if before.settings != now.settings:
+            if earlier is not None:
                 raise UsageError(
-                    f"{change.path}: both the servers and their [system.set] differ, so an "
+                    f"{change.path}: both the servers and the SQL of [workloads.{workload}] differ, so an "
                     "effect could come from either: make one of them the same"
                 )
             given = tuple(f"{name}={value}" for name, value in now.settings.items())
             servers = f"{SERVER}={_quoted(before.server)},{_quoted(now.server)}"
             common = replace(common, factors=(servers,), settings=(*common.settings, *given))
-        else:
-            made = factor_of(System(settings=dict(before.settings)), System(settings=dict(now.settings)))
+        elif before.settings != now.settings or earlier is not None:
+            then = System(settings=dict(before.settings), workload=earlier)
+            made = factor_of(then, System(settings=dict(now.settings)))
             common = replace(common, server=now.server, made_factors=(made,))
+        else:
+            equal.append(workload)
+            continue
         units = units_of(parse_workload(request.workload))
         planned.append(PlannedComparison(workload, common, units))
-    return GatePlan(tuple(planned), (), ((), ()))
+    return GatePlan(tuple(planned), tuple(equal), ((), ()))
 
 
 def _quoted(string: str) -> str:

@@ -143,7 +143,7 @@ class RemoteServers:
             if spec.server is None:
                 continue
             resolved = servers[spec.server.name]
-            identity = (spec.server.name, tuple(sorted(spec.settings.items())), spec.workload.text)
+            identity = (spec.server.name, tuple(sorted(spec.settings.items())), spec.workload.statements)
             if identity not in seen:
                 seen.add(identity)
                 check_session_settings(resolved, spec.settings)

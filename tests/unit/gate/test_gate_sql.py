@@ -1,0 +1,65 @@
+"""SQL that differs between a gate's baseline and its change."""
+
+from pathlib import Path
+
+import pytest
+from gate_files_for_tests import SERVER, SMALL, git, plan, write
+
+from pgassay.errors import UsageError
+from pgassay.experiment.gating.gate_baseline import find_baseline
+from pgassay.experiment.gating.gate_file import read_gate_file
+
+
+def test_sql_that_differs_is_run_by_each_side_as_it_has_it(folder: Path) -> None:
+    content = "-- name: two\nSELECT 22;\n-- name: one\nSELECT 1;\n"
+    write(folder, content, "before/orders.sql")
+    change = read_gate_file(write(folder, SMALL + '[workloads.same]\nworkload = "full-scan"'))
+    before = read_gate_file(write(folder / "before", SMALL + '[workloads.same]\nworkload = "full-scan"'))
+    made = plan(before, change)
+    assert made.equal == ("same",)
+    kind = made.planned[0].request.made_factors[0].kind
+    systems = kind.apply.args[0]
+    # By their names, in the change's order; what the baseline lacks it runs as the change has it.
+    assert [each.sql for each in systems["baseline"].workload.statements] == ["SELECT 1", "SELECT 22"]
+    assert systems["change"].workload is None
+    assert made.planned[0].units == ("", "one", "two")
+
+
+def test_sql_that_differs_is_seen_on_a_server_that_both_sides_share(folder: Path) -> None:
+    write(folder, "-- name: one\nSELECT 11;\n", "before/orders.sql")
+    change = read_gate_file(write(folder, SMALL + SERVER))
+    before = read_gate_file(write(folder / "before", SMALL + SERVER))
+    made = plan(before, change)
+    assert (len(made.planned), made.equal) == (1, ())
+    request = made.planned[0].request
+    systems = request.made_factors[0].kind.apply.args[0]
+    assert request.server == "host=new dbname=app"
+    assert [each.sql for each in systems["baseline"].workload.statements] == ["SELECT 11", "SELECT 2"]
+    other = read_gate_file(write(folder / "before", SMALL + SERVER.replace("new", "old")))
+    with pytest.raises(UsageError, match="both the servers and the SQL"):
+        plan(other, change)
+    assert plan(change, change).equal == ("orders",)
+
+
+def test_maintenance_commands_that_differ_are_run_by_each_side_as_it_has_them(folder: Path) -> None:
+    content = '[workloads.w]\nworkload = "maintenance:m.sql"\n'
+    write(folder, "VACUUM FULL t;", "m.sql")
+    write(folder, "VACUUM t;", "before/m.sql")
+    change, before = read_gate_file(write(folder, content)), read_gate_file(write(folder / "before", content))
+    (made,) = plan(before, change).planned
+    systems = made.request.made_factors[0].kind.apply.args[0]
+    assert [each.sql for each in systems["baseline"].workload.statements] == ["VACUUM (VERBOSE) t"]
+
+
+def test_scripts_of_pgbench_that_differ_are_refused(folder: Path) -> None:
+    content = '[workloads.w]\nworkload = "pgbench:file=p.sql@2,clients=2"\n'
+    write(folder, "SELECT 1;", "p.sql")
+    change = read_gate_file(write(folder, content))
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    same = find_baseline("HEAD", change, folder / "read")
+    assert plan(same.file, change).equal == ("w",)
+    write(folder, "SELECT pg_sleep(1);", "p.sql")
+    with pytest.raises(UsageError, match=r"p\.sql is not the baseline's, .* as sql:FILE"):
+        plan(same.file, change)
