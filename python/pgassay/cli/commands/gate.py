@@ -1,6 +1,8 @@
 """`pgassay gate`: did this change slow anything down?"""
 
 import argparse
+import contextlib
+import os
 import sys
 
 from pgassay.cli import options
@@ -19,7 +21,8 @@ EPILOG = """examples:
   pgassay gate gate.toml --baseline "host=old.example dbname=app"
 
 exit codes: 0 no slow-down found, 1 a slow-down beyond its margin, 2 it can't be done as typed,
-4 undecided for some workload or statement, 5 a server or a trial failed, 130 interrupted
+4 undecided for some workload or statement, 5 a server or a trial failed or nothing could be written,
+130 interrupted
 """
 
 
@@ -102,23 +105,68 @@ def run(arguments: argparse.Namespace) -> int:
         raise failed from error
     _show(result, arguments)
     if result.outcome == "interrupted":
-        print(
-            f"pgassay: interrupted; nothing is left running; {result.folder} has the results so far",
-            file=sys.stderr,
-        )
+        with contextlib.suppress(OSError):
+            print(
+                f"pgassay: interrupted; nothing is left running; {result.folder} has the results so far",
+                file=sys.stderr,
+            )
     return result.exit_code
 
 
 def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
+    """Write and print the result; raises MeasurementError where something could not be, once all was tried.
+
+    Its exit code is that of a slow-down where there is one, which a full disk does not change. That nobody
+    reads standard output any more is no failure.
+    """
+    from pgassay.analysis.gate.judge_gate import EXIT_SLOW_DOWN
     from pgassay.cli.output import publish
-    from pgassay.record.documents import write_file
-    from pgassay.report.gate import junit
+    from pgassay.errors import MeasurementError, PgassayError
     from pgassay.report.gate.gate_page import page_of
 
+    problems = []
+    # What a program reads comes first: whoever reads standard output may go.
+    if arguments.junit is not None and (problem := _write_junit(arguments.junit, result)):
+        problems.append(problem)
     shown = f"gate: {result.folder}; 'pgassay report FOLDER' shows each workload in it"
-    publish(page_of(result), arguments, below=("", shown))
-    if arguments.junit is not None:
-        write_file(arguments.junit, junit.render(result))
+    is_printed = False
+    for _ in range(2):
+        try:
+            publish(page_of(result), arguments, below=("", shown), is_printed=is_printed)
+            sys.stdout.flush()
+            break
+        except PgassayError as error:
+            problems.append(str(error))
+            break
+        except OSError as error:
+            # An HTML page is still to be written.
+            is_printed = True
+            _print_to_nobody()
+            if not isinstance(error, BrokenPipeError):
+                problems.append(f"can't print the result ({error.strerror})")
+    if problems:
+        failed = MeasurementError(f"{problems[0]}; {result.folder} has the result")
+        failed.exit_code = EXIT_SLOW_DOWN if result.exit_code == EXIT_SLOW_DOWN else EXIT_NOT_MEASURED
+        raise failed
+
+
+def _write_junit(target: "Path", result: "GateResult") -> str:
+    """Write the file; returns what is wrong, '' where it is written."""
+    from pgassay.durable import replace_file
+    from pgassay.report.gate import junit
+
+    try:
+        replace_file(target, junit.render(result))
+    except OSError as error:
+        return f"can't write JUnit XML to {target} ({error.strerror})"
+    return ""
+
+
+def _print_to_nobody() -> None:
+    """Else the rest of the output would be tried again when the process ends, which changes its status."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, sys.stdout.fileno())
+    os.close(nobody)
 
 
 def _check_junit(target: "Path") -> None:
