@@ -134,6 +134,18 @@ def test_an_experiment_that_failed_is_no_clean_bill(workload):
     assert "ended early" in found.workloads[0].warnings[0]
 
 
+def test_earlier_runs_of_another_baseline_are_not_counted_and_said(workload):
+    line = nights(workload)
+    same, other = line.night(), line.night()
+    of_another = tuple(each.model_copy(update={"baseline": "another"}) for each in other.workloads)
+    line.stored = [other.model_copy(update={"workloads": of_another}), same]
+    found = line.night()
+    assert found.earlier_runs == 1
+    assert found.warnings == (
+        "1 of 2 earlier runs had another baseline or other workloads, so its evidence does not count",
+    )
+
+
 def test_where_nothing_differs_nothing_is_slower():
     assert outcome_of([]) == "none found"
     assert "nothing was measured" in sentence_of([])

@@ -25,6 +25,23 @@ def test_sql_that_differs_is_run_by_each_side_as_it_has_it(folder: Path) -> None
     assert made.planned[0].units == ("", "one", "two")
 
 
+def test_the_baseline_is_the_same_one_each_night_and_in_all_but_its_statements_the_change(
+    folder: Path,
+) -> None:
+    write(folder, SMALL.replace("orders.sql", "orders.sql,clients=8"))
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    write(folder, "-- name: one\nSELECT 11;\n-- name: two\nSELECT 2;\n", "orders.sql")
+    change = read_gate_file(write(folder, SMALL.replace("orders.sql", "orders.sql,clients=2")))
+    ran = []
+    for night in ("monday", "tuesday"):
+        (made,) = plan(find_baseline("HEAD", change, folder / night).file, change).planned
+        ran.append(made.request.made_factors[0].kind.apply.args[0]["baseline"].workload)
+    assert ran[0] == ran[1]
+    assert (ran[0].clients, [each.sql for each in ran[0].statements]) == (2, ["SELECT 1", "SELECT 2"])
+
+
 def test_sql_that_differs_is_seen_on_a_server_that_both_sides_share(folder: Path) -> None:
     write(folder, "-- name: one\nSELECT 11;\n", "before/orders.sql")
     change = read_gate_file(write(folder, SMALL + SERVER))

@@ -91,6 +91,7 @@ def gate_result(
     count = count if interrupted_of is None else interrupted_of
     rule = rule_of(max(count, 1), runs_per_year, false_alarms_per_year)
     known = earlier_runs(earlier, {each.name: baseline_identity(each.stored.experiment) for each in gated})
+    counted = len({run.run for runs in known.values() for run in runs})
     units: list[GateUnit] = []
     for each in gated:
 
@@ -122,9 +123,19 @@ def gate_result(
         verdict=verdict,
         units=tuple(units),
         workloads=tuple(workloads.values()),
-        earlier_runs=len(earlier),
-        warnings=warnings,
+        earlier_runs=counted,
+        warnings=(*warnings, *_uncounted(len(earlier), counted)),
     )
+
+
+def _uncounted(stored: int, counted: int) -> list[str]:
+    if counted >= stored:
+        return []
+    whose = "its" if stored - counted == 1 else "their"
+    return [
+        f"{stored - counted} of {plural(stored, 'earlier run')} had another baseline or other workloads, so "
+        f"{whose} evidence does not count"
+    ]
 
 
 def _workload(gated: Gated) -> GateWorkload:

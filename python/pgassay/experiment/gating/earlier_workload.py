@@ -33,7 +33,8 @@ def earlier_workload(request: CompareRequest, other: CompareRequest | None) -> W
             f"{request.workload}: either the baseline's SQL or the change's writes, the other "
             "does not: write writes=yes in both"
         )
-    return before.model_copy(update={"statements": statements})
+    # Its text is the change's too: a folder that is another one each night would make another baseline of it.
+    return now.model_copy(update={"statements": statements})
 
 
 def _family(request: CompareRequest) -> str:
