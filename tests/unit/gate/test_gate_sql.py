@@ -42,6 +42,55 @@ def test_the_baseline_is_the_same_one_each_night_and_in_all_but_its_statements_t
     assert (ran[0].clients, [each.sql for each in ran[0].statements]) == (2, ["SELECT 1", "SELECT 2"])
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "ran"),
+    [
+        # One more before the others is new; they are the same as they were.
+        ("SELECT 1; SELECT 2;", "SELECT 3; SELECT 1; SELECT 2;", None),
+        ("SELECT 1; SELECT 2;", "SELECT 2; SELECT 1;", None),
+        (
+            "SELECT 1; SELECT 2; SELECT 3;",
+            "SELECT 22; SELECT 3; SELECT 1;",
+            ["SELECT 2", "SELECT 3", "SELECT 1"],
+        ),
+        ("SELECT 1; SELECT 2;", "SELECT 1; SELECT 22;", ["SELECT 1", "SELECT 2"]),
+        ("-- name: a\nSELECT 1; SELECT 2;", "SELECT 2;\n-- name: a\nSELECT 11;", ["SELECT 2", "SELECT 1"]),
+        ("SELECT 1;", "-- name: a\nSELECT 1;", None),
+        ("BEGIN; SELECT 1; COMMIT;", "SELECT 2; BEGIN; SELECT 1; COMMIT;", None),
+    ],
+)
+def test_statements_without_a_name_belong_together_by_their_sql(
+    folder: Path, before: str, now: str, ran: list[str] | None
+) -> None:
+    write(folder, now, "orders.sql")
+    write(folder, before, "before/orders.sql")
+    change, baseline = read_gate_file(write(folder, SMALL)), read_gate_file(write(folder / "before", SMALL))
+    made = plan(baseline, change)
+    if ran is None:
+        assert made.equal == ("orders",)
+    else:
+        systems = made.planned[0].request.made_factors[0].kind.apply.args[0]
+        assert [each.sql for each in systems["baseline"].workload.statements] == ran
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("SELECT 1; SELECT 2;", "SELECT 11; SELECT 3; SELECT 2;"),
+        ("SELECT 1; SELECT 2;", "SELECT 11;"),
+        ("SELECT 1;", "-- name: a\nSELECT 11;"),
+    ],
+)
+def test_where_it_is_not_clear_which_statement_is_which_names_are_asked_for(
+    folder: Path, before: str, now: str
+) -> None:
+    write(folder, now, "orders.sql")
+    write(folder, before, "before/orders.sql")
+    change, baseline = read_gate_file(write(folder, SMALL)), read_gate_file(write(folder / "before", SMALL))
+    with pytest.raises(UsageError, match="name the statements in both"):
+        plan(baseline, change)
+
+
 def test_sql_that_differs_is_seen_on_a_server_that_both_sides_share(folder: Path) -> None:
     write(folder, "-- name: one\nSELECT 11;\n", "before/orders.sql")
     change = read_gate_file(write(folder, SMALL + SERVER))

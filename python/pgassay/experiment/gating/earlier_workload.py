@@ -1,12 +1,17 @@
 """What the baseline runs where its SQL is other than the change's."""
 
+import re
+from collections.abc import Sequence
+
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.workload import WorkloadSpec
+from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.workloads import maintenance, pgbench
 from pgassay.workloads.registry import parse_workload
 
 SQL = "sql"
+# What those without a name are called, by their place.
+_UNNAMED = re.compile(r"(statement|transaction)-\d+")
 
 
 def earlier_workload(request: CompareRequest, other: CompareRequest | None) -> WorkloadSpec | None:
@@ -24,8 +29,7 @@ def earlier_workload(request: CompareRequest, other: CompareRequest | None) -> W
     if family not in (SQL, maintenance.FAMILY):
         return None
     now, before = parse_workload(request.workload), parse_workload(other.workload)
-    known = {statement.name: statement for statement in before.statements}
-    statements = tuple(known.get(statement.name, statement) for statement in now.statements)
+    statements = _paired(request.workload, now.statements, before.statements)
     if statements == now.statements:
         return None
     if before.writes != now.writes:
@@ -35,6 +39,41 @@ def earlier_workload(request: CompareRequest, other: CompareRequest | None) -> W
         )
     # Its text is the change's too: a folder that is another one each night would make another baseline of it.
     return now.model_copy(update={"statements": statements})
+
+
+def _paired(workload: str, now: Sequence[Statement], before: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The change's statements, by their names and in their order, with the SQL that the baseline has of each.
+
+    Those of one name that was given belong together, then those of one SQL, then what is left without a name
+    by its place. Raises UsageError where as many are not left.
+    """
+    given = {each.name: each for each in before if not _UNNAMED.fullmatch(each.name)}
+    found = {each.name: given.pop(each.name) for each in now if each.name in given}
+    left = [each for each in before if _UNNAMED.fullmatch(each.name) or each.name in given]
+    for statement in now:
+        same = next((each for each in left if _sql(each) == _sql(statement)), None)
+        if statement.name not in found and same is not None:
+            found[statement.name] = same
+            left.remove(same)
+    new = [each for each in now if each.name not in found]
+    unnamed = [each.name for each in (*new, *left) if _UNNAMED.fullmatch(each.name)]
+    if new and left and unnamed:
+        if len(unnamed) < len(new) + len(left) or len(new) != len(left):
+            raise UsageError(
+                f"{workload}: statements were changed and others added or left out, so it is not clear which "
+                "of the baseline's is which: name the statements in both with '-- name: NAME' before each"
+            )
+        found |= {each.name: other for each, other in zip(new, left, strict=True)}
+    return tuple(_named_as(each, found.get(each.name, each)) for each in now)
+
+
+def _named_as(now: Statement, before: Statement) -> Statement:
+    return now if _sql(now) == _sql(before) else before.model_copy(update={"name": now.name})
+
+
+def _sql(statement: Statement) -> object:
+    """What a statement runs, without any name."""
+    return statement.sql, statement.before, [(part.sql, part.gset) for part in statement.parts]
 
 
 def _family(request: CompareRequest) -> str:
