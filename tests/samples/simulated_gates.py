@@ -43,7 +43,7 @@ class Nights:
     """A line of nightly gates of one workload; `slower`: by statement the log ratio since a night.
 
     spread: of the log time of one statement in one trial. carries: whether stored nights count.
-    last: the latest night's experiment.
+    last: the latest night's experiment. twin: the log ratio of the twin against the baseline that it copies.
     """
 
     workload: str
@@ -55,6 +55,7 @@ class Nights:
     runs_per_year: float = 365.0
     stored: list[GateResult] = field(default_factory=list)
     last: StoredExperiment | None = None
+    twin: float = 0.0
 
     def night(self, slower: Mapping[str, float] | None = None) -> GateResult:
         """Run, judge and store one more night."""
@@ -68,6 +69,7 @@ class Nights:
 
         def record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
             drawn = log_speed + self.spread * random.standard_normal(len(names))
+            drawn = drawn + (self.twin if spec.arm.role == "twin" else 0.0)
             moved = [effects.get(name, 0.0) if spec.arm.role == "arm" else 0.0 for name in names]
             return statements_record(spec, status, dict(zip(names, drawn + np.array(moved), strict=True)))
 

@@ -113,6 +113,21 @@ def test_a_slow_down_that_a_night_proves_is_not_made_smaller_by_the_nights_befor
     assert (unit.finding, unit.since, unit.note, found.exit_code) == ("slow-down", "", "", 1)
 
 
+def test_a_twin_that_differs_stops_an_alarm_of_several_nights_too(tmp_path):
+    """The night's own interval says nothing, so the twin was not asked about it."""
+    line = Nights(workload_of(tmp_path, statements=1), seed=5, statements=1, spread=0.05, blocks=25)
+    first = line.night()
+    units = tuple(unit.model_copy(update={"log_evidence": 8.0}) for unit in first.units)
+    line.stored = [first.model_copy(update={"units": units})]
+    line.twin = 0.1
+    found = line.night({"q00": 0.03})
+    (unit,) = found.units
+    assert unit.interval[0] < 1 < unit.interval[1]
+    assert unit.log_evidence_max + unit.log_evidence_earlier > math.log(found.rule.threshold)
+    assert (unit.finding, found.exit_code) == ("undecided", 4)
+    assert "the twin" in unit.note
+
+
 def test_a_slow_down_that_must_be_found_and_could_not_be_leaves_the_unit_undecided(workload):
     stored = nights(workload, spread=0.1)
     stored.night()

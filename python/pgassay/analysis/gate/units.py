@@ -14,13 +14,14 @@ from pgassay.analysis.statistics.power import resolvable_effect
 from pgassay.analysis.statistics.starts import resolvable_by_starts
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
-from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.failures import first_attempts, judge_failures
 from pgassay.analysis.verdicts.checks.load_checks import client_bound
 from pgassay.analysis.verdicts.primary_family import check_twins, findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,
     MOVED,
+    TWIN_DIFFERS,
     Finding,
     Judgement,
     doubt,
@@ -110,7 +111,12 @@ def judge_units(
     findings = [row[0] for row in findings_of(contrasts, intervals, rule.level)]
     figures = _figures(contrasts, tuple(study.measures[place] for place in places), 0)
     last, highest = (each[:, 0] for each in contrasts.log_evidence_slower())
-    judgements = _judgements(study, places, findings, margin, rule.level)
+    states = [state(_statement(measure)) for measure in figures.measures]
+    alarms = [
+        float(evidence) + each.log_earlier >= math.log(rule.threshold)
+        for evidence, each in zip(highest, states, strict=True)
+    ]
+    judgements = _judgements(study, places, findings, rule.level, alarms)
     contrast = study.experiment.contrasts[0]
     of_client = client_bound(study, (contrast.arm_id, contrast.control_id)).removeprefix("withheld: ")
     units = []
@@ -121,7 +127,7 @@ def judge_units(
             judgement=judgements[place],
             margin=margin,
             rule=rule,
-            state=state(_statement(measure)),
+            state=states[place],
             must_find=must_find,
             last=float(last[place]),
             highest=float(highest[place]),
@@ -140,16 +146,41 @@ def _statement(measure: Measure) -> str:
 
 
 def _judgements(
-    study: Study, places: list[int], findings: list[Finding], margin: float, level: float
+    study: Study, places: list[int], findings: list[Finding], level: float, alarms: list[bool]
 ) -> list[Judgement]:
-    """The verdict of each measure with all that may withhold it."""
+    """The verdict of each measure with all that may withhold it; alarms: where all evidence says slower."""
     contrast, twins = study.experiment.contrasts[0], check_twins(study)
+    margin = study.experiment.contract.margin
+    bounds = [twin_bound(twins, contrast.stratum, place) for place in places]
     found = []
-    for place, finding in zip(places, findings, strict=True):
-        judgement = judge(finding, margin, twin_bound=twin_bound(twins, contrast.stratum, place))
+    for place, finding, bound in zip(places, findings, bounds, strict=True):
+        judgement = judge(finding, margin, twin_bound=bound)
         found.append(judge_failures(study, contrast, study.measures[place], judgement, level, running=True))
     (carried,) = look_for_carry_over(study, found[:1])
-    return [withhold(found[0], carried, margin), *found[1:]]
+    found[0] = withhold(found[0], carried, margin)
+    for place, judgement in enumerate(found):
+        # What this run's own interval does not say was not looked at yet.
+        if alarms[place] and judgement.verdict in ("inconclusive", "faster") and not judgement.withheld:
+            measure = study.measures[places[place]]
+            slower = _judged_slower(study, measure, findings[place], bounds[place], level)
+            found[place] = slower if slower.withheld else judgement
+    return found
+
+
+def _judged_slower(
+    study: Study, measure: Measure, finding: Finding, bound: float | None, level: float
+) -> Judgement:
+    """What withholds a slow-down that only this run and earlier ones together show."""
+    contrast, slower = study.experiment.contrasts[0], Judgement("slower")
+    if bound is not None and finding.upper >= -bound:
+        return Judgement("inconclusive", withheld=True, note=TWIN_DIFFERS)
+    # Failures of the change itself do not make it look slower than it is.
+    if first_attempts(study, contrast).failed[:, 1:].any():
+        slower = judge_failures(study, contrast, measure, slower, level, running=True)
+    if measure is study.measures[0]:
+        (carried,) = look_for_carry_over(study, [slower])
+        slower = withhold(slower, carried, study.experiment.contract.margin)
+    return slower
 
 
 @dataclass(frozen=True)
