@@ -76,6 +76,16 @@ def test_what_looks_slower_and_is_not_proven_is_said_with_the_time_that_is_missi
     assert "looks" not in quiet.verdict and "0 units" not in quiet.verdict
 
 
+@pytest.mark.parametrize("finding", ["undecided", "none found"])
+def test_what_looks_slower_for_a_reason_that_no_time_mends_is_said_with_the_reason(workload, finding):
+    found = nights(workload, blocks=3).night({"q03": -math.log(190)})
+    unit = next(unit for unit in found.units if unit.statement == "q03")
+    doubted = unit.model_copy(update={"finding": finding, "note": "the load generator was the limit"})
+    workloads = {each.name: each for each in found.workloads}
+    (said,) = suspicions([doubted], found.rule, workloads, pooled=True)
+    assert said.endswith("as slow as its baseline, not proven: the load generator was the limit.")
+
+
 def test_where_both_sides_own_copies_of_the_data_the_missing_time_is_that_of_sets_of_blocks(workload):
     """The blocks of a set of copies count once, so a slow-down takes as many times more of them."""
     found = nights(workload, blocks=3).night({"q03": -math.log(190)})

@@ -17,7 +17,7 @@ from pgassay.analysis.gate.detector import (
     earlier_runs,
     rule_of,
 )
-from pgassay.analysis.gate.units import judge_units, units_of
+from pgassay.analysis.gate.units import is_short_of_time, judge_units, units_of
 from pgassay.analysis.statistics.power import blocks_for_detection
 from pgassay.analysis.statistics.starts import starts_for
 from pgassay.analysis.verdicts.study import gather_study
@@ -246,7 +246,9 @@ def suspicions(
     by_starts: Collection[str] = (),
     blocks_per_row: Mapping[str, int] = _ONE_EACH,
 ) -> Iterator[str]:
-    """A sentence for each unit that looks slower, the slowest first, with the time that is missing.
+    """A sentence for each unit that looks slower, the slowest first: why that is not proven.
+
+    That is the time that is missing, unless the unit's note says another reason.
 
     by_starts: the workloads of which a block is a start of one server for both sides. blocks_per_row: by
     workload the blocks that count once, where both sides own copies of the data; 1 where it is not there.
@@ -255,6 +257,10 @@ def suspicions(
     for unit in slow:
         workload = workloads.get(unit.workload)
         looks = f"{unit.name} looks {comparison(unit.ratio or 1.0)} its baseline, not proven"
+        if not is_short_of_time(unit.note):
+            # More time is no remedy for it.
+            yield f"{looks}: {unit.note}."
+            continue
         had_s = (workload.seconds or workload.time_max_s) if workload is not None else 0.0
         if workload is None or not workload.blocks or not had_s:
             yield f"{looks}: give it more time."

@@ -37,6 +37,7 @@ from pgassay.words import percent_rounded, plural
 # A spread of fewer blocks than these says nothing.
 BLOCKS_MIN = 3
 TOO_FEW = "too few blocks for an interval: give it more time, or gate fewer statements"
+_MUST_FIND = "had to be found with 90 %"
 StateOf = Callable[[str], DetectorState]
 
 
@@ -256,8 +257,13 @@ def _found(case: _Case) -> tuple[Word, str, str]:
     if case.must_find is not None and not (case.findable is not None and case.findable <= case.must_find):
         least = "none" if case.findable is None else percent_rounded(case.findable)
         wanted = percent_rounded(case.must_find)
-        return "undecided", f"a slow-down of {wanted} had to be found with 90 %; here only {least} is", ""
+        return "undecided", f"a slow-down of {wanted} {_MUST_FIND}; here only {least} is", ""
     return "none found", "", ""
+
+
+def is_short_of_time(note: str) -> bool:
+    """Whether a unit's note is no more than that more blocks would say more."""
+    return not note or note == TOO_FEW or _MUST_FIND in note
 
 
 def _slower(case: _Case) -> tuple[Word, str, str]:
