@@ -3,12 +3,14 @@
 import math
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
 from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge_gate import Gated, gate_result, outcome_of, sentence_of, suspicions
 from pgassay.analysis.gate.promise import Noise, TimeBudget, noise_of, promise
+from pgassay.report.gate import junit
 from simulated_gates import SIDE, Nights, slowed, workload_of
 
 SLOWER = -math.log(1.05)
@@ -153,10 +155,21 @@ def test_an_experiment_that_failed_is_no_clean_bill(workload):
     line = nights(workload)
     line.night()
     failed = replace(line.last, stopped="failed")
-    options = {"systems": (SIDE, SIDE), "earlier": (), "created_at": "2026", "file": "f", "folder": "."}
+    options = {
+        "systems": (SIDE, SIDE),
+        "earlier": (),
+        "created_at": "2026-01-01T00:00:00",
+        "file": "f",
+        "folder": ".",
+    }
     found = gate_result([Gated("w", failed)], **options)
     assert (found.outcome, found.exit_code) == ("undecided", 4)
     assert "ended early" in found.workloads[0].warnings[0]
+    assert found.verdict.splitlines()[-1].startswith("Undecided: w: it ended early, since its trials failed")
+    suites = ElementTree.fromstring(junit.render(found))
+    (error,) = suites.iter("error")
+    assert error.get("type") == "failed" and "ended early" in error.get("message")
+    assert {(each.get("tests"), each.get("errors")) for each in (suites, *suites)} == {("8", "1")}
 
 
 def test_earlier_runs_of_another_baseline_are_not_counted_and_said(workload):

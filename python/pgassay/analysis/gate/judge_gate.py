@@ -37,7 +37,7 @@ _EXITS: dict[Outcome, int] = {
     "undecided": EXIT_UNDECIDED,
     "interrupted": EXIT_INTERRUPTED,
 }
-_FAILED = "it ended early, since its trials failed; its report says why"
+FAILED = "it ended early, since its trials failed; its report says why"
 # Of those that slowed down, how many are named in the sentence; the table has them all.
 _NAMED_MAX = 5
 # Of single trials, where so few blocks tell none.
@@ -105,7 +105,8 @@ def gate_result(
     by_starts = {each.name for each in gated if each.stored.experiment.contract.unit == "start"}
     per_row = {each.name: gather_study(each.stored).blocks_per_row(0) for each in gated}
     suspected = suspicions(units, rule, workloads, pooled=pooled, by_starts=by_starts, blocks_per_row=per_row)
-    verdict = sentence_of(units, list(suspected))
+    failed = [each.name for each in workloads.values() if each.stopped == "failed"]
+    verdict = sentence_of(units, list(suspected), failed)
     if interrupted_of is not None:
         outcome = "interrupted"
         verdict = interrupted_sentence(units, interrupted_of)
@@ -156,7 +157,7 @@ def _workload(gated: Gated) -> GateWorkload:
         stopped=stopped,
         promise=gated.promise,
         baseline=baseline_identity(experiment),
-        warnings=(*gated.warnings, *([_FAILED] if stored.stopped == "failed" else [])),
+        warnings=(*gated.warnings, *([FAILED] if stored.stopped == "failed" else [])),
     )
 
 
@@ -171,10 +172,10 @@ def outcome_of(units: Sequence[GateUnit], *, failed: bool = False) -> Outcome:
     return "undecided" if failed or "undecided" in findings else "none found"
 
 
-def sentence_of(units: Sequence[GateUnit], suspected: Sequence[str] = ()) -> str:
+def sentence_of(units: Sequence[GateUnit], suspected: Sequence[str] = (), failed: Sequence[str] = ()) -> str:
     """The gate's verdict in a few sentences, the slow-downs first, then what looks like one.
 
-    suspected: the sentences of `suspicions`.
+    suspected: the sentences of `suspicions`. failed: the workloads whose experiment ended before its time.
     """
     if not units:
         return NOTHING_DIFFERS
@@ -195,6 +196,7 @@ def sentence_of(units: Sequence[GateUnit], suspected: Sequence[str] = ()) -> str
         named = join([unit.name for unit in undecided[:_NAMED_MAX]])
         rest = f" and {len(undecided) - _NAMED_MAX} more" if len(undecided) > _NAMED_MAX else ""
         lines.append(f"Undecided: {named}{rest}: {undecided[0].note}.")
+    lines += [f"Undecided: {name}: {FAILED}." for name in failed]
     return "\n".join(lines)
 
 

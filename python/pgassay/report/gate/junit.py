@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 from xml.etree import ElementTree
 
-from pgassay.analysis.gate.judge_gate import unit_sentence
+from pgassay.analysis.gate.judge_gate import FAILED, unit_sentence
 from pgassay.model.gates.gate import GateResult, GateUnit, GateWorkload
 
 # What XML 1.0 can't hold (section 2.2): all control characters but tab, line feed and carriage return.
@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render(result: GateResult) -> bytes:
     """The document, UTF-8."""
-    counts = _counts(list(result.units))
+    counts = _counts(list(result.units), sum(each.stopped == "failed" for each in result.workloads))
     if result.outcome == "interrupted":
         # What was measured may all have passed, and the gate has not.
         counts |= {name: str(int(counts[name]) + 1) for name in ("tests", "errors")}
@@ -39,7 +39,7 @@ def _suite(workload: GateWorkload, units: list[GateUnit], created_at: str) -> El
         "testsuite",
         {
             "name": _legal(f"pgassay.{workload.name}"),
-            **_counts(units),
+            **_counts(units, int(workload.stopped == "failed")),
             "time": f"{workload.seconds:.3f}" if math.isfinite(workload.seconds) else "0",
             # The schemas that others check against want no time zone.
             "timestamp": datetime.fromisoformat(created_at).replace(tzinfo=None).isoformat(),
@@ -47,9 +47,20 @@ def _suite(workload: GateWorkload, units: list[GateUnit], created_at: str) -> El
     )
     for unit in units:
         suite.append(_case(unit))
+    if workload.stopped == "failed":
+        suite.append(_failed(workload))
     if workload.promise:
         ElementTree.SubElement(suite, "system-out").text = _legal(workload.promise)
     return suite
+
+
+def _failed(workload: GateWorkload) -> ElementTree.Element:
+    """What was measured of it may have passed, and the gate has not."""
+    named = {"classname": _legal(f"pgassay.{workload.name}"), "name": "(whole experiment)", "time": "0"}
+    case = ElementTree.Element("testcase", named)
+    sentence = _legal(f"{workload.name}: undecided: {FAILED}.")
+    ElementTree.SubElement(case, "error", {"message": sentence, "type": "failed"}).text = sentence
+    return case
 
 
 def _interrupted(result: GateResult) -> ElementTree.Element:
@@ -86,11 +97,12 @@ def _case(unit: GateUnit) -> ElementTree.Element:
     return case
 
 
-def _counts(units: list[GateUnit]) -> dict[str, str]:
+def _counts(units: list[GateUnit], failed: int) -> dict[str, str]:
+    """failed: how many experiments ended before their time, each an error of its own."""
     return {
-        "tests": str(len(units)),
+        "tests": str(len(units) + failed),
         "failures": str(sum(unit.finding == "slow-down" for unit in units)),
-        "errors": str(sum(unit.finding == "undecided" for unit in units)),
+        "errors": str(sum(unit.finding == "undecided" for unit in units) + failed),
     }
 
 
