@@ -11,6 +11,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.calibration import CalibrationResult, LevelResult
 from pgassay.model.experiment import DatasetFacts, Environment, Experiment
 from pgassay.model.trial import LoadObservation, TrialFacts, TrialRecord
+from pgassay.model.workload import Metric
 from pgassay.report import calibration
 
 BLOCKS = 40
@@ -105,6 +106,31 @@ def test_what_was_not_repeated_is_not_known_and_never_nothing() -> None:
     assert by_level(shared)["measurement"].spread == pytest.approx(0.02, rel=0.25)
     assert any("the trials shared their starts" in line for line in shared.sentences)
     assert any("there was one copy" in line for line in shared.sentences)
+
+
+def test_the_seconds_of_a_load_say_nothing_of_its_latency() -> None:
+    random = np.random.default_rng(3)
+    plan = equal_arms(statements=0)
+    metric = Metric(name="p99 latency", unit="ms", better="lower", latency="p99")
+    plan = plan.model_copy(update={"contract": plan.contract.model_copy(update={"metric": metric})})
+    records = []
+    for record in trials(plan, repeated_s=()):
+        seconds = np.rint(500 * (1 + 0.005 * random.standard_normal(60))).astype(int)
+        load = LoadObservation(
+            transactions=int(seconds.sum()),
+            elapsed_s=60.0,
+            errors=0,
+            client_cpu_s=1.0,
+            per_second=tuple(int(each) for each in seconds),
+            latency_ms={"p99": float(20 * np.exp(0.2 * random.standard_normal()))},
+        )
+        records.append(record.model_copy(update={"load": load, "wall_s": 75.0}))
+    result = calibrated(plan, records)
+    assert result.noise is not None and result.noise.within_trial is None
+    assert result.noise.trial == pytest.approx(0.2, rel=0.25)
+    assert by_level(result)["measurement"].spread is None
+    assert by_level(result)["restart"].spread is None
+    assert not any("fluctuation within trials" in line or "a longer" in line for line in result.sentences)
 
 
 def test_copies_that_were_drawn_for_blocks_are_compared_between_blocks() -> None:

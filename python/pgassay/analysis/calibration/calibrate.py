@@ -50,7 +50,9 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     blocks = list(study.table.places_with(study.table.arm_ids[place] for place in columns))
     rows = [[study.table.rows[block][study.table.arm_ids[place]] for place in columns] for block in blocks]
     logs = study.logs[0][blocks][:, columns]
-    found = _components(logs, rows) if len(blocks) >= noise.BLOCKS_MIN else None
+    # A load's seconds say how its throughput scatters, which is another figure than a latency.
+    has_seconds = not study.experiment.contract.metric.latency
+    found = _components(logs, rows, has_seconds=has_seconds) if len(blocks) >= noise.BLOCKS_MIN else None
     trial_s = _mean([record.took_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
@@ -58,7 +60,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
     arms = [study.arms[study.table.arm_ids[place]] for place in columns]
-    equal = variance_levels.measured(logs, rows, arms)
+    equal = variance_levels.measured(logs, rows, arms, has_seconds=has_seconds)
     copies = variance_levels.copy_effect(equal, _storage(study))
     found_levels = variance_levels.levels(equal, result.margin, _load_s(study))
     found_modes = _modes(logs, rows)
@@ -110,8 +112,11 @@ def _equal_columns(study: Study) -> list[int]:
     return equal
 
 
-def _components(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> noise.Components:
-    loads = [record.load.per_second for row in rows for record in row if record.load is not None]
+def _components(
+    logs: FloatArray, rows: Sequence[Sequence[TrialRecord]], *, has_seconds: bool
+) -> noise.Components:
+    records = [record for row in rows for record in row] if has_seconds else []
+    loads = [record.load.per_second for record in records if record.load is not None]
     return noise.components(logs, noise.within_variance(loads) if loads else None)
 
 

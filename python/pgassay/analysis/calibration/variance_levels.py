@@ -28,12 +28,14 @@ LEVELS: tuple[Level, ...] = ("measurement", "restart", "copy")
 class MeasuredLevels:
     """The trials of equal arms, shape (blocks, arms): log speeds, the copy of each, their records.
 
-    copies: None where a trial has none of its own, as on servers that run already.
+    copies: None where a trial has none of its own, as on servers that run already. has_seconds: whether the
+    seconds of a load are measurements of the figure too, as they are not of a latency.
     """
 
     logs: FloatArray
     copies: list[list[int | None]]
     records: list[list[TrialRecord]]
+    has_seconds: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,11 @@ class _Within:
     seconds: float
 
 
-def measured(logs: FloatArray, rows: list[list[TrialRecord]], arms: Sequence[Arm]) -> MeasuredLevels:
+def measured(
+    logs: FloatArray, rows: list[list[TrialRecord]], arms: Sequence[Arm], *, has_seconds: bool
+) -> MeasuredLevels:
     """The equal arms' trials, shape (blocks, arms), with the copies that they ran on."""
-    return MeasuredLevels(logs, [list(map(_copy, row, arms)) for row in rows], rows)
+    return MeasuredLevels(logs, [list(map(_copy, row, arms)) for row in rows], rows, has_seconds)
 
 
 def _copy(record: TrialRecord, arm: Arm) -> int | None:
@@ -135,7 +139,7 @@ def levels(found: MeasuredLevels, margin: float, load_s: float | None) -> tuple[
     costs: dict[Level, float | None] = {**dict.fromkeys(LEVELS), "copy": load_s}
     records = [record for row in found.records for record in row]
     if _are_started(records):
-        within = _within(records)
+        within = _within(records) if found.has_seconds else None
         if within is not None:
             between = _between_starts(found, within.count)
             components["measurement"] = variance.alone(within.square)
