@@ -152,13 +152,16 @@ def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
 
 def _write_junit(target: "Path", result: "GateResult") -> str:
     """Write the file; returns what is wrong, '' where it is written."""
-    from pgassay.durable import replace_file
+    from pgassay.errors import MeasurementError
+    from pgassay.record.documents import write_file
     from pgassay.report.gate import junit
 
     try:
-        replace_file(target, junit.render(result))
-    except OSError as error:
-        return f"can't write JUnit XML to {target} ({error.strerror})"
+        write_file(target, junit.render(result))
+    except MeasurementError as error:
+        # Its own sentence is of a record that 'pgassay resume' completes.
+        reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+        return f"can't write JUnit XML to {target} ({reason})"
     return ""
 
 
