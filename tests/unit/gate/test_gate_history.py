@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -61,6 +62,23 @@ def test_without_a_change_nothing_is_named(gates: list[GateResult]) -> None:
     assert "too few to find a change" in history_of("nightly", before[:3], []).verdict
 
 
+def test_runs_against_another_baseline_are_a_series_of_their_own(gates: list[GateResult]) -> None:
+    """The baseline became slower, and nobody's commit is blamed for it."""
+    moved = []
+    for night, gate in enumerate(gates):
+        before = night < CHANGED_AT
+        of = tuple(each.model_copy(update={"baseline": "ab"[before]}) for each in gate.workloads)
+        moved.append((f"night-{night:02d}", gate.model_copy(update={"workloads": of})))
+    made = history_of("nightly", moved, [])
+    assert not any(series.changes for series in made.series)
+    first, *_, last = made.verdict.splitlines()
+    assert first == f"No change was found in 8 series over {NIGHTS} runs."
+    assert last == "simulated was compared with 2 baselines: each is a series of its own."
+    names = [series.name for series in made.series]
+    assert "simulated/q01 against the baseline of night-00" in names
+    assert f"simulated/q01 against the baseline of night-{CHANGED_AT:02d}" in names
+
+
 def test_the_order_is_that_of_time_and_not_of_names(gates: list[GateResult], found: HistoryResult) -> None:
     backwards = [(f"night-{night:02d}", gate) for night, gate in enumerate(gates)][::-1]
     assert history_of("nightly", backwards, []) == found
@@ -96,6 +114,22 @@ def test_experiments_are_runs_as_well() -> None:
     assert {len(series.points) for series in made.series} == {4}
     assert all(" against " in series.name for series in made.series)
     assert all(point.interval for series in made.series for point in series.points)
+
+
+def test_experiments_on_other_data_are_a_series_of_their_own() -> None:
+    experiments = []
+    for number in range(4):
+        made = examples.stored(blocks=8)
+        scaled = made.experiment.arms[0].spec.dataset.model_copy(update={"scale": 1 + 9 * (number > 1)})
+        arms = tuple(
+            arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": scaled})})
+            for arm in made.experiment.arms
+        )
+        experiment = made.experiment.model_copy(update={"arms": arms})
+        experiments.append((f"e{number}", replace(made, experiment=experiment)))
+    found = history_of("results", [], experiments)
+    assert {len(series.points) for series in found.series} == {2}
+    assert {series.name.rpartition(" (")[2] for series in found.series} == {"scale 1)", "scale 10)"}
 
 
 def test_the_command_reads_gates_from_a_folder(

@@ -1,6 +1,7 @@
 """Stored gates and experiments in the order of time: each effect over the runs, and where it changed."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from pgassay.analysis.gate.units import figures_of, judged_measures
 from pgassay.analysis.statistics.shifts import LEVEL, Shift, shifts
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
 from pgassay.model.gates.gate import GateResult
 from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
 from pgassay.record.experiment import StoredExperiment
@@ -20,13 +22,18 @@ _SENTENCES_MAX = 10
 _NO_DIFFERENCE = 0.0005
 
 
+# The name of a unit, and against which baseline, or on which data: effects of different ones are no series.
+_Unit = tuple[str, str]
+
+
 @dataclass(frozen=True)
 class _Entry:
-    """One run with the points of its units by name; margins beside them."""
+    """One run with the points of its units, their margins, and the workloads of a gate that they are of."""
 
     run: HistoryRun
-    points: dict[str, HistoryPoint]
-    margins: dict[str, float]
+    points: dict[_Unit, HistoryPoint]
+    margins: dict[_Unit, float]
+    workloads: dict[_Unit, str]
 
 
 def history_of(
@@ -52,13 +59,14 @@ def history_of(
     entries.sort(key=lambda entry: (entry.run.created_at, entry.run.name))
     runs = tuple(entry.run for entry in entries)
     series = _series(entries, alpha)
+    verdict = "\n".join([sentence_of(runs, series), *_moved(entries)])
     return HistoryResult(
         schema=1,
         folder=folder,
         alpha=alpha,
         runs=runs,
         series=series,
-        verdict=sentence_of(runs, series),
+        verdict=verdict,
         skipped=tuple(sentences),
     )
 
@@ -71,32 +79,44 @@ def _of_gate(name: str, gate: GateResult) -> _Entry:
         baseline_revision=gate.baseline.revision,
         outcome=gate.outcome,
     )
-    points, margins = {}, {}
+    baselines = {each.name: each.baseline for each in gate.workloads}
+    points, margins, workloads = {}, {}, {}
     for unit in gate.units:
         if unit.ratio is not None:
-            points[unit.name] = HistoryPoint(
+            key = (unit.name, baselines.get(unit.workload, ""))
+            workloads[key] = unit.workload
+            points[key] = HistoryPoint(
                 run=0,
                 ratio=unit.ratio,
                 interval=unit.interval,
                 standard_error=unit.standard_error,
                 finding=unit.finding,
             )
-            margins[unit.name] = unit.margin
-    return _Entry(run, points, margins)
+            margins[key] = unit.margin
+    return _Entry(run, points, margins, workloads)
 
 
 def _of_experiment(name: str, stored: StoredExperiment) -> _Entry:
     """An experiment's arms, and the statements of each where it has several."""
     study = gather_study(stored)
-    points: dict[str, HistoryPoint] = {}
+    points: dict[_Unit, HistoryPoint] = {}
     for index, contrast in enumerate(study.experiment.contrasts):
         if study.rows[index].blocks:
             arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
             workload = study.experiment.arms[0].spec.workload.text
             title = f"{workload}: {arm.name} against {control.name}"
-            points |= _points(title, study, index)
+            found = _points(title, study, index)
+            data = _data_words(arm.spec.dataset)
+            points |= {(unit, data): point for unit, point in found.items()}
     run = HistoryRun(name=name, created_at=study.experiment.created_at)
-    return _Entry(run, points, dict.fromkeys(points, study.experiment.contract.margin))
+    return _Entry(run, points, dict.fromkeys(points, study.experiment.contract.margin), {})
+
+
+def _data_words(dataset: DatasetSpec) -> str:
+    """'scale 10', or which other data."""
+    return (
+        f"scale {dataset.scale}" if dataset.kind == "pgbench" else f"{dataset.kind} {dataset.source}".strip()
+    )
 
 
 def _points(title: str, study: Study, contrast: int) -> dict[str, HistoryPoint]:
@@ -123,29 +143,58 @@ def _points(title: str, study: Study, contrast: int) -> dict[str, HistoryPoint]:
 
 
 def _series(entries: Sequence[_Entry], alpha: float) -> tuple[HistorySeries, ...]:
-    names = list(dict.fromkeys(name for entry in entries for name in entry.points))
-    values = np.full((len(names), len(entries)), np.nan)
+    units = list(dict.fromkeys(unit for entry in entries for unit in entry.points))
+    names = _names(entries, units)
+    values = np.full((len(units), len(entries)), np.nan)
     errors = np.full(values.shape, np.nan)
     for column, entry in enumerate(entries):
-        for row, name in enumerate(names):
-            point = entry.points.get(name)
+        for row, unit in enumerate(units):
+            point = entry.points.get(unit)
             if point is not None:
                 values[row, column] = math.log(point.ratio)
                 errors[row, column] = point.standard_error if point.standard_error else np.nan
     found = shifts(values, errors, level=alpha)
     return tuple(
         HistorySeries(
-            name=name,
-            margin=next(entry.margins[name] for entry in reversed(entries) if name in entry.margins),
+            name=names[unit],
+            margin=next(entry.margins[unit] for entry in reversed(entries) if unit in entry.margins),
             points=tuple(
-                entry.points[name].model_copy(update={"run": column})
+                entry.points[unit].model_copy(update={"run": column})
                 for column, entry in enumerate(entries)
-                if name in entry.points
+                if unit in entry.points
             ),
             changes=tuple(map(_change, found[row])),
         )
-        for row, name in enumerate(names)
+        for row, unit in enumerate(units)
     )
+
+
+def _names(entries: Sequence[_Entry], units: Sequence[_Unit]) -> dict[_Unit, str]:
+    """What each series is called: by its unit; where there are several of it by what they are against.
+
+    That is the baseline of a gate, named by its first run, and an experiment's data.
+    """
+    counted = Counter(name for name, _ in units)
+    first = {unit: entry for entry in reversed(entries) for unit in entry.points}
+    names = {}
+    for unit in units:
+        entry, (name, data) = first[unit], unit
+        several = f"against the baseline of {entry.run.name}" if unit in entry.workloads else f"({data})"
+        names[unit] = name if counted[name] == 1 else f"{name} {several}"
+    return names
+
+
+def _moved(entries: Sequence[_Entry]) -> list[str]:
+    """A sentence for each workload whose baseline changed."""
+    baselines: dict[str, set[str]] = {}
+    for entry in entries:
+        for unit, workload in entry.workloads.items():
+            baselines.setdefault(workload, set()).add(unit[1])
+    return [
+        f"{workload} was compared with {len(known)} baselines: each is a series of its own."
+        for workload, known in baselines.items()
+        if len(known) > 1
+    ]
 
 
 def _change(shift: Shift) -> HistoryChange:
