@@ -217,6 +217,13 @@ def test_a_folder_with_a_server_is_the_baseline_s_build(folder: Path) -> None:
     assert len(plan(found.file, change).planned) == 1
 
 
+def test_a_checkout_with_a_folder_called_postgres_is_no_build(repository: GateFile, folder: Path) -> None:
+    other = folder.parent / f"{folder.name}-with-postgres"
+    git(folder, "worktree", "add", "-q", str(other), "v1")
+    (other / "postgres").mkdir()
+    assert find_baseline(str(other), repository, folder / "unused").system.kind == "checkout"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -102,7 +102,7 @@ def _folder(folder: Path, text: str, change: GateFile) -> GateBaseline:
             f"{OPTION} {text} has an earlier gate, but a gate measures both sides in "
             "one run: name a checkout, a build's bin folder or a git revision"
         )
-    if (folder / "postgres").exists() or (folder / "bin" / "postgres").exists():
+    if (folder / "postgres").is_file() or (folder / "bin" / "postgres").is_file():
         _refuse_build_of_server(text, change)
         file = replace(change, system=replace(change.system, pg=str(folder.absolute())))
         return GateBaseline(file, GatedSystem(kind="build", name=text))
