@@ -21,8 +21,8 @@ EPILOG = """examples:
   pgassay gate gate.toml --baseline "host=old.example dbname=app"
 
 exit codes: 0 no slow-down found, 1 a slow-down beyond its margin, 2 it can't be done as typed,
-4 undecided for some workload or statement, 5 a server or a trial failed or nothing could be written,
-130 interrupted
+4 undecided for some workload or statement, 5 a server or a trial failed, or the output could not be
+written, 130 interrupted
 """
 
 
