@@ -116,6 +116,16 @@ def test_experiments_are_runs_as_well() -> None:
     assert all(point.interval for series in made.series for point in series.points)
 
 
+def test_a_baseline_that_moves_each_night_is_one_series(
+    gates: list[GateResult], found: HistoryResult
+) -> None:
+    nights = []
+    for night, gate in enumerate(gates):
+        of = tuple(each.model_copy(update={"baseline": str(night)}) for each in gate.workloads)
+        nights.append((f"night-{night:02d}", gate.model_copy(update={"workloads": of})))
+    assert history_of("nightly", nights, []) == found
+
+
 def test_experiments_on_other_data_are_a_series_of_their_own() -> None:
     experiments = []
     for number in range(4):

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,8 @@ _NO_DIFFERENCE = 0.0005
 
 # The name of a unit, and against which baseline, or on which data: effects of different ones are no series.
 _Unit = tuple[str, str]
+# In place of a baseline that one run alone has.
+_OWN = "a baseline of its own each"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def history_of(
         except UsageError as error:
             sentences.append(f"{name}: {error}")
     entries.sort(key=lambda entry: (entry.run.created_at, entry.run.name))
+    entries = _with_moving_baselines(entries)
     runs = tuple(entry.run for entry in entries)
     series = _series(entries, alpha)
     verdict = "\n".join([sentence_of(runs, series), *_moved(entries)])
@@ -94,6 +97,25 @@ def _of_gate(name: str, gate: GateResult) -> _Entry:
             )
             margins[key] = unit.margin
     return _Entry(run, points, margins, workloads)
+
+
+def _with_moving_baselines(entries: Sequence[_Entry]) -> list[_Entry]:
+    """The runs of a unit whose baseline no other run has, as one series: each night's is the night before."""
+    counted = Counter(unit for entry in entries for unit in entry.workloads)
+    alone = Counter(name for (name, _), count in counted.items() if count == 1)
+
+    def known(unit: _Unit) -> _Unit:
+        return (unit[0], _OWN) if counted[unit] == 1 and alone[unit[0]] > 1 else unit
+
+    return [
+        replace(
+            entry,
+            points={known(unit): point for unit, point in entry.points.items()},
+            margins={known(unit): margin for unit, margin in entry.margins.items()},
+            workloads={known(unit): workload for unit, workload in entry.workloads.items()},
+        )
+        for entry in entries
+    ]
 
 
 def _of_experiment(name: str, stored: StoredExperiment) -> _Entry:
@@ -179,7 +201,8 @@ def _names(entries: Sequence[_Entry], units: Sequence[_Unit]) -> dict[_Unit, str
     names = {}
     for unit in units:
         entry, (name, data) = first[unit], unit
-        several = f"against the baseline of {entry.run.name}" if unit in entry.workloads else f"({data})"
+        against = f"against {_OWN}" if data == _OWN else f"against the baseline of {entry.run.name}"
+        several = against if unit in entry.workloads else f"({data})"
         names[unit] = name if counted[name] == 1 else f"{name} {several}"
     return names
 
