@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,9 @@ def others_folders(home: Path) -> set[Path]:
     """The folders that runs with another home have registered: theirs to remove."""
     registries = {
         home_path() / "registry",
-        *Path("/tmp").glob("*/registry"),
-        *Path("/tmp").glob("*/*/registry"),
+        # Not Path.glob, which fails where a folder goes away meanwhile.
+        *map(Path, glob("/tmp/*/registry")),
+        *map(Path, glob("/tmp/*/*/registry")),
     }
     found = set()
     for file in (file for other in registries - {home / "registry"} for file in other.glob("folder-*.json")):
