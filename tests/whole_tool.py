@@ -225,8 +225,8 @@ def others_folders(home: Path) -> set[Path]:
     registries = {
         home_path() / "registry",
         # Not Path.glob, which fails where a folder goes away meanwhile.
-        *map(Path, glob("/tmp/*/registry")),
-        *map(Path, glob("/tmp/*/*/registry")),
+        *map(Path, glob("/tmp/*/registry")),  # noqa: PTH207
+        *map(Path, glob("/tmp/*/*/registry")),  # noqa: PTH207
     }
     found = set()
     for file in (file for other in registries - {home / "registry"} for file in other.glob("folder-*.json")):
