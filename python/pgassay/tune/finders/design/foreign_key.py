@@ -53,7 +53,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                         kind="foreign-key",
                         title=index.title,
                         reason=f"the check of {constraint.name} took {trigger.ms:.1f} ms in "
-                        f"{calls:,.0f} calls, "
+                        f"{calls:,.0f} {'call' if round(calls) == 1 else 'calls'}, "
                         f"each reading {top.name}, which has no index on {', '.join(constraint.columns)}",
                         statements=(),
                         sql=(index.sql,),

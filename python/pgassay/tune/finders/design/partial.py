@@ -18,6 +18,7 @@ from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.shares import same, share
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
+from pgassay.tune.rewrites.tree import readable_expression
 from pgassay.words import percent_rounded
 
 SHARE_MAX = 0.2
@@ -91,8 +92,8 @@ def _for_condition(
     after = index_ms(scan, wanted, evidence.symptom.machine)
     yield from index_offer(
         evidence, "partial", scan, index, saved - after,
-        f"{scan.sentence}; {fixed.text} holds for {percent_rounded(part)} of the rows, the only "
-        "rows in the index",
+        f"{scan.sentence}; {readable_expression(fixed.text)} holds for {percent_rounded(part)} of the rows, "
+        "the only rows in the index",
         size=max(
             btree_bytes(scan.table, rows * part, [key.text for key in keys], evidence.facts.block_bytes),
             2 * evidence.facts.block_bytes,
