@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -123,7 +124,7 @@ def _uncommitted(clone: Path, bad: str, last: str) -> str:
 
 def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:
     """Raise UsageError unless the second comes after the first; each is what was typed, and its commit."""
-    if _git(clone, ["merge-base", "--is-ancestor", good[1], bad[1]]).returncode == 0:
+    if _contains(clone, bad[1], good[1]):
         return
     base = _git(clone, ["merge-base", good[1], bad[1]]).stdout.strip()
     if base == bad[1]:
@@ -140,15 +141,12 @@ def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) 
 
 def _refuse_merged_in(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:
     """Raise UsageError where the first came into the second by a merge: what is searched would lack it."""
-
-    def listed(*words: str) -> list[str]:
-        revisions = f"{good[1]}..{bad[1]}"
-        return _git(clone, ["rev-list", "--first-parent", "--reverse", *words, revisions]).stdout.split()
-
-    oldest = listed()[0]
-    if _git(clone, ["rev-parse", "--verify", "--quiet", f"{oldest}^1"]).stdout.strip() == good[1]:
+    words = ["rev-list", "--first-parent", "--reverse", f"{good[1]}..{bad[1]}"]
+    line = _git(clone, words).stdout.split()
+    if _git(clone, ["rev-parse", "--verify", "--quiet", f"{line[0]}^1"]).stdout.strip() == good[1]:
         return
-    merge = next((each for each in listed("--ancestry-path") if _contains(clone, each, good[1])), bad[1])
+    # All from the merge on contain it, the bad end among them.
+    merge = line[bisect_left(line, True, key=lambda each: _contains(clone, each, good[1]))]
     raise UsageError(
         f"{good[0]} was merged into the line of {bad[0]}, which is searched along its first parents: name as "
         f"the first {shlex.quote(f'{GIT}{clone}@{merge[:_SHORT]}')}, the merge that brought it"

@@ -75,15 +75,20 @@ def test_what_a_merge_brings_is_one_candidate(clone: Path) -> None:
     assert [place.subject for place in line.places[1:]] == ["the feature"]
 
 
+def merge_in(clone: Path, side: str, into: str) -> str:
+    """Merge a branch of one commit on v1 into a new one on master, which is checked out then: the merge."""
+    git(clone, "checkout", "--quiet", "-B", side, "v1")
+    (clone / f"src/backend/{side}.c").write_text(f"/* {side} */\n")
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", f"--message={side}")
+    git(clone, "checkout", "--quiet", "-B", into, "master")
+    git(clone, "merge", "--quiet", "--no-ff", f"--message={into}", side)
+    return git(clone, "rev-parse", "HEAD")
+
+
 def test_a_good_end_that_was_merged_in_is_refused(clone: Path) -> None:
     """What is searched are first parents, of which those before the merge do not contain it."""
-    git(clone, "checkout", "--quiet", "-B", "side", "v1")
-    (clone / "src/backend/side.c").write_text("/* faster */\n")
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message=a speed-up")
-    git(clone, "checkout", "--quiet", "-B", "with-side", "master")
-    git(clone, "merge", "--quiet", "--no-ff", "--message=the speed-up", "side")
-    merge = git(clone, "rev-parse", "HEAD")
+    merge = merge_in(clone, "side", "with-side")
     (clone / "src/backend/main.c").write_text("/* later */\n")
     git(clone, "commit", "--quiet", "--all", "--message=later")
     git(clone, "checkout", "--quiet", "master")
@@ -96,12 +101,7 @@ def test_a_good_end_that_was_merged_in_is_refused(clone: Path) -> None:
 
 @pytest.mark.parametrize("liked", ["off", "combined"])
 def test_a_merge_is_a_candidate_however_the_account_likes_merges_shown(clone: Path, liked: str) -> None:
-    git(clone, "checkout", "--quiet", "-B", "apart", "v1")
-    (clone / "src/backend/apart.c").write_text("/* new */\n")
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message=apart")
-    git(clone, "checkout", "--quiet", "-B", "joined", "master")
-    git(clone, "merge", "--quiet", "--no-ff", "--message=joined", "apart")
+    merge_in(clone, "apart", "joined")
     git(clone, "checkout", "--quiet", "master")
     git(clone, "config", "log.diffMerges", liked)
     line = line_of([f"git:{clone}@master", f"git:{clone}@joined"], None)

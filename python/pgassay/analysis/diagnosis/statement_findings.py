@@ -25,7 +25,6 @@ _TABLE_ROWS_MIN = 1000.0
 # PostgreSQL makes no index CONCURRENTLY on a partitioned table.
 _LOCK = "writes wait until it is made"
 _VALUE = re.compile(r"(?<!interval )'[^']*'")
-_OPCLASS = re.compile(r" (?:text|bpchar)_pattern_ops$")
 _DIRECTION = re.compile(r"(?: DESC)?(?: NULLS (?:FIRST|LAST))?$")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
@@ -104,20 +103,21 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         if keys is None:
             yield _of_timestamps(read, node, table) or _of_sides(read, node, table)
             continue
-        columns = ", ".join(map(scan_conditions.plainly, keys.columns))
+        columns = [scan_conditions.plainly(key) for key in keys.columns]
+        shown = ", ".join(map(scan_conditions.without_operator_class, columns))
         usable = _beginning_with(table, *keys.columns)
         if usable and not keys.method:
             yield StatementFinding(
                 kind="whole-table",
-                sentence=f"{read}, though {usable[0]} begins with {columns}",
+                sentence=f"{read}, though {usable[0]} begins with {shown}",
             )
             continue
         method = f" USING {keys.method}" if keys.method else ""
         needs = f"{keys.needs}; " if keys.needs else ""
         yield StatementFinding(
             kind="whole-table",
-            sentence=f"{read}: no index on {_OPCLASS.sub('', columns)}",
-            sql=f"{needs}{_create_indexes(table, [columns], method)}",
+            sentence=f"{read}: no index on {shown}",
+            sql=f"{needs}{_create_indexes(table, [', '.join(columns)], method)}",
         )
 
 
